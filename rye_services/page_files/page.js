@@ -2,15 +2,27 @@
 // while a part is replaced (htmx replaces it). Everything is there without it.
 "use strict";
 
+const units = [["year", 31536000], ["month", 2592000], ["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
+const since = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
+
+function relative(at) {
+  const seconds = (at.getTime() - Date.now()) / 1000;
+  const [unit, length] = units.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1];
+  return since.format(Math.round(seconds / length), unit);
+}
+
+// A time is said from now on, in the words of the reader's language; its title is the time itself.
 function showLocalTimes(root) {
-  const form = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
-  for (const time of root.querySelectorAll("time[datetime]:not([title])")) {
+  const form = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
+  for (const time of root.querySelectorAll("time[datetime]")) {
     const local = new Date(time.dateTime);
     if (Number.isNaN(local.getTime())) continue;
-    time.title = time.textContent;
-    time.textContent = form.format(local);
+    if (!time.title) time.title = form.format(local);
+    time.textContent = relative(local);
   }
 }
+
+setInterval(() => showLocalTimes(document), 30000);
 
 async function copy(button) {
   try {

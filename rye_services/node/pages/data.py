@@ -173,12 +173,18 @@ class PageData:
         queue = self._services.executions.queue_state
         busy = f"{queue.active} of {queue.places} running"
         return Activity(
-            success=sparkline(f"Share of runs that succeeded, by day: {words}", rates, 1.0),
+            success=sparkline(
+                f"Share of runs that succeeded, by day: {words}",
+                rates,
+                1.0,
+                ("100 %", f"{_SUCCESS_DAYS} days ago", "today"),
+            ),
             success_words=f"{words} in {_SUCCESS_DAYS} days succeeded",
             queue=sparkline(
                 f"Your runs at a time, last {_QUEUE_HOURS} hours: at most {max(at_once)}",
                 at_once,
                 max(*at_once, 1),
+                (str(max(*at_once, 1)), f"{_QUEUE_HOURS} hours ago", "now"),
             ),
             queue_words=f"{waiting} waiting, {busy} now",
         )
@@ -292,6 +298,11 @@ class PageData:
             files=tuple(files[:MOST_FILES]),
             left_out=left_out,
         )
+
+    def paths(self, snapshot: ShownSnapshot) -> list[str]:
+        """The files of a snapshot; none where its manifest is gone."""
+        manifest = self._manifest(snapshot.manifest_hash)
+        return [] if manifest is None else list(manifest.paths())
 
     def file(self, snapshot: ShownSnapshot, path: str) -> Side | None:
         """A file of a snapshot; None where there is none of this path."""

@@ -9,7 +9,7 @@ needs.
 import hmac
 import secrets
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Annotated, Any
@@ -30,6 +30,7 @@ from rye_services.credentials import (
     ACCOUNT,
     EXECUTE,
     MANAGE,
+    SECRETS,
     THREADS,
     WEBHOOKS,
     ApiKey,
@@ -50,12 +51,15 @@ from rye_services.node.runs.execution import Order
 from rye_services.node.services import NodeServices
 from rye_services.node.worker.jobs import JobAction
 from rye_services.page import (
+    ADMIN,
     API,
+    BROWSE,
     CANCEL,
     DIFF,
     FILE,
     HEADERS,
     HOME,
+    ITEMS,
     LOGIN,
     LOGOUT,
     NODE_FILES,
@@ -67,6 +71,9 @@ from rye_services.page import (
     RUN_EVENTS,
     RUN_PART,
     RUNS,
+    SECRETS_PAGE,
+    TEAMS,
+    WEBHOOKS_PAGE,
     add_files,
     page_answer,
     page_of,
@@ -206,7 +213,7 @@ def _hash(cookie: str) -> str:
 
 # --- who looks ------------------------------------------------------------------------------------
 
-_LONGEST_FORM = 4096
+_LONGEST_FORM, _MOST_FIELDS = 4096, 10
 _FOREIGN = "This form did not come from a page of this node."
 _NO_KEY = "No valid key is like this. Check it, or ask for a new one."
 _NO_SCOPE = f"This key may not see executions: it lacks the scope {THREADS}."
@@ -228,6 +235,8 @@ class Viewer:
     may_bind: bool
     may_manage: bool
     may_change: bool
+    sees_secrets: bool
+    sees_webhooks: bool
 
 
 class Gate:
@@ -301,6 +310,8 @@ class Gate:
             may_bind=guest.may(WEBHOOKS, Role.ADMIN),
             may_manage=guest.may(MANAGE),
             may_change=guest.may(ACCOUNT),
+            sees_secrets=guest.may(SECRETS, Role.RUN),
+            sees_webhooks=guest.may(WEBHOOKS),
         )
 
     def is_own_form(self, guest: Guest, token: str) -> bool:
@@ -345,9 +356,14 @@ class Pages:
         scope: str,
         change: Callable[[Guest, Mapping[str, str]], Response],
         role: Role = Role.READ,
+        *,
+        limits: tuple[int, int] = (_LONGEST_FORM, _MOST_FIELDS),
     ) -> Response:
-        """What a form changes: by its own page, for a key that has the scope."""
-        fields = await form_fields(request)
+        """What a form changes: by its own page, for a key that has the scope.
+
+        ``limits``: bytes and fields that it may have.
+        """
+        fields = await form_fields(request, *limits)
 
         def work(guest: Guest) -> Response:
             if not (comes_from_here(request) and self.is_own(guest, fields)):
@@ -365,7 +381,9 @@ class Pages:
         """Whether a form was made for the session of its sender."""
         return self.gate.is_own_form(guest, fields.get("token", ""))
 
-    def page(self, guest: Guest, template: str, /, status: int = 200, **values: object) -> Response:
+    def page(  # ``here`` is the address in the navigation that the page belongs to
+        self, guest: Guest, template: str, /, status: int = 200, **values: object
+    ) -> Response:
         """A page for a user who is logged in."""
         return page_answer(self._rendered(template, self.gate.viewer(guest), **values), status)
 
@@ -389,11 +407,30 @@ class Pages:
         return render(
             template,
             viewer=viewer,
+            navigation=tuple(_navigation(viewer, has_registry=bool(has_registry))),
+            here=values.pop("here", ""),
             node_name=settings.name,
             has_registry=bool(has_registry),
             has_provider=bool(settings.oidc_issuer),
             **values,
         )
+
+
+def _navigation(viewer: Viewer | None, *, has_registry: bool) -> Iterator[tuple[str, str]]:
+    """Where one can go from any page: addresses with their names."""
+    if viewer is not None:
+        yield HOME, "Runs"
+        yield ITEMS, "Items"
+        if viewer.sees_secrets:
+            yield SECRETS_PAGE, "Secrets"
+        if viewer.sees_webhooks:
+            yield WEBHOOKS_PAGE, "Webhooks"
+        yield TEAMS, "Teams"
+        if viewer.may_manage:
+            yield ADMIN, "Admin"
+    if has_registry:
+        yield BROWSE, "Registry"
+    yield API, "API"
 
 
 def _words(problem: RequestProblem) -> str:
@@ -460,6 +497,7 @@ def _add_run_pages(routes: APIRouter, pages: Pages) -> None:
             return pages.page(
                 guest,
                 "node/home.html",
+                here=HOME,
                 node_id=services.keys.node_id,
                 version=__version__,
                 storage=data.storage,
@@ -676,7 +714,8 @@ def _add_forms(routes: APIRouter, pages: Pages) -> None:
         def change(guest: Guest, fields: Mapping[str, str]) -> Response:
             if not pages.services.webhooks.revoke(guest.user_id, fields.get("hook_id", "")):
                 raise RequestProblem(404, "There is no such webhook, or it was revoked before.")
-            return _to(page_of(PROJECT, path=fields.get("path", "")))
+            path = fields.get("path", "")
+            return _to(page_of(PROJECT, path=path) if path else WEBHOOKS_PAGE)
 
         return await pages.changed(request, WEBHOOKS, change, Role.ADMIN)
 
@@ -764,13 +803,15 @@ def is_https(request: Request) -> bool:
     return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
 
 
-async def form_fields(request: Request) -> dict[str, str]:
+async def form_fields(
+    request: Request, longest: int = _LONGEST_FORM, most: int = _MOST_FIELDS
+) -> dict[str, str]:
     """The fields of a form, each once; none of one that is no form, or a long one."""
     body = await request.body()
-    if len(body) > _LONGEST_FORM:
+    if len(body) > longest:
         return {}
     try:
-        fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10)
+        fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=most)
     except ValueError:  # more fields than any form of ours has
         return {}
     return {name: values[-1] for name, values in fields.items() if "\0" not in values[-1]}
@@ -802,6 +843,7 @@ def _add_api_page(routes: APIRouter, pages: Pages) -> None:
         document = request.app.openapi()
         return pages.open_page(
             "node/api.html",
+            here=API,
             title=f"{document['info']['title']} {document['info']['version']}",
             openapi=str(document["openapi"]),
             routes=shown_routes(document),
