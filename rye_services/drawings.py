@@ -61,13 +61,17 @@ _LABEL_CHARACTERS = 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A step that was done: from ``start_s`` on, counted from the first one."""
+    """A step that was done: from ``start_s`` on, counted from the first one.
+
+    ``result`` is the digest of what it gave.
+    """
 
     name: str
     status: str
     start_s: float
     took_s: float
     note: str = ""
+    result: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -185,7 +185,7 @@ def _startable(data: PageData, project_path: str, ref: str) -> _Startable | None
         return None
     found = [one for one in items_of(data.paths(snapshot), "") if one.ref == ref and one.can_start]
     side = data.file(snapshot, found[0].path) if found else None
-    if side is None or not isinstance(side.content, str):
+    if side is None or not side.is_text:
         return None
     schema = schema_of(found[0].path, side.content)
     fields = fields_of(schema)

@@ -70,6 +70,7 @@ from rye_services.page import (
     RUN,
     RUN_EVENTS,
     RUN_PART,
+    RUN_PICTURE,
     RUNS,
     SECRETS_PAGE,
     TEAMS,
@@ -534,7 +535,25 @@ def _add_run_pages(routes: APIRouter, pages: Pages) -> None:
 
     routes.add_api_route(RUN, run_as, methods=["GET"])
     routes.add_api_route(RUN_PART, run_as, methods=["GET"])
+
+    _add_run_picture(routes, pages)
     _add_run_events(routes, pages)
+
+
+def _add_run_picture(routes: APIRouter, pages: Pages) -> None:
+    """The picture of a graph that ran, as an image: what is in it is no part of the page."""
+
+    @routes.get(RUN_PICTURE)
+    def picture(
+        request: Request, thread_id: Annotated[str, Query(alias="id", max_length=300)]
+    ) -> Response:
+        def drawn(guest: Guest) -> Response | None:
+            text = pages.data(guest).picture(thread_id)
+            if text is None:
+                return None
+            return Response(text, media_type="image/svg+xml", headers=HEADERS)
+
+        return pages.shown(request, drawn)
 
 
 def _add_run_events(routes: APIRouter, pages: Pages) -> None:
