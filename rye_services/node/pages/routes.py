@@ -7,6 +7,7 @@ needs.
 """
 
 import hmac
+import json
 import secrets
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping
@@ -847,39 +848,65 @@ _METHODS = ("get", "post", "put", "patch", "delete")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownRoute:
-    """A route of the OpenAPI document: what it does, takes and answers."""
+    """A route of the OpenAPI document: what it does, takes and answers.
+
+    shapes   schemas of its body and answers as JSON, each with what it is of
+    example  a body to begin with, "" for none in JSON
+    """
 
     name: str
     about: tuple[str, ...]
     parameters: tuple[Mapping[str, Any], ...]
     body: str
     answers: str
+    shapes: tuple[tuple[str, str], ...] = ()
+    example: str = ""
+
+    @property
+    def method(self) -> str:
+        """``GET`` and the like."""
+        return self.name.partition(" ")[0]
+
+    @property
+    def path(self) -> str:
+        """Its address, with names in braces."""
+        return self.name.partition(" ")[2]
 
 
 def _add_api_page(routes: APIRouter, pages: Pages) -> None:
     @routes.get(API)
-    def api(request: Request) -> Response:
+    def api(request: Request, route: Annotated[str, Query(max_length=300)] = "") -> Response:
         document = request.app.openapi()
-        return pages.open_page(
-            "node/api.html",
-            here=API,
-            title=f"{document['info']['title']} {document['info']['version']}",
-            openapi=str(document["openapi"]),
-            routes=shown_routes(document),
-        )
+        if not route:
+            return pages.open_page(
+                "node/api.html",
+                here=API,
+                title=f"{document['info']['title']} {document['info']['version']}",
+                openapi=str(document["openapi"]),
+                routes=shown_routes(document),
+            )
+        found = next((one for one in shown_routes(document) if one.name == route), None)
+        if found is None:
+            return pages.message(None, "Not found", "There is no such route here.", 404)
+        shapes = tuple((name, texts.code(text, ".json")) for name, text in found.shapes)
+        return pages.open_page("node/route.html", here=API, route=found, shapes=shapes)
 
 
 def shown_routes(openapi: Mapping[str, Any]) -> tuple[ShownRoute, ...]:
     """Every route of the document, in its order."""
     return tuple(
-        _route(f"{method.upper()} {path}", methods[method])
+        _route(f"{method.upper()} {path}", methods[method], openapi)
         for path, methods in openapi["paths"].items()
         for method in _METHODS
         if method in methods
     )
 
 
-def _route(name: str, operation: Mapping[str, Any]) -> ShownRoute:
+_DEEPEST = 6
+"""Levels of a schema that are written out; below them its name stands."""
+
+
+def _route(name: str, operation: Mapping[str, Any], openapi: Mapping[str, Any]) -> ShownRoute:
     about = str(operation.get("description") or operation.get("summary") or "")
     content = operation.get("requestBody", {}).get("content", {})
     bodies = (
@@ -892,4 +919,45 @@ def _route(name: str, operation: Mapping[str, Any]) -> ShownRoute:
         parameters=tuple(operation.get("parameters", ())),
         body=", ".join(bodies),
         answers=", ".join(map(str, operation.get("responses", {}))),
+        shapes=tuple(_shapes(operation, openapi)),
+        example=_example(content, openapi),
     )
+
+
+def _shapes(operation: Mapping[str, Any], openapi: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    contents = {"Body": operation.get("requestBody", {}).get("content", {})}
+    contents |= {
+        f"Answer {status}": answer.get("content", {})
+        for status, answer in operation.get("responses", {}).items()
+    }
+    for name, content in contents.items():
+        schema = content.get("application/json", {}).get("schema")
+        if schema:
+            yield name, json.dumps(_resolved(schema, openapi, _DEEPEST), indent=2)
+
+
+def _resolved(schema: object, openapi: Mapping[str, Any], left: int) -> object:
+    """A schema with those that it names in their places, down to a depth."""
+    if isinstance(schema, list):
+        return [_resolved(one, openapi, left) for one in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    name = str(schema.get("$ref", "")).rpartition("/")[2]
+    if name and left:
+        found = openapi.get("components", {}).get("schemas", {}).get(name, {})
+        return _resolved(found, openapi, left - 1)
+    return {key: _resolved(value, openapi, left) for key, value in schema.items()}
+
+
+def _example(content: Mapping[str, Any], openapi: Mapping[str, Any]) -> str:
+    """A body with each key that is required, or that has an example."""
+    schema = _resolved(content.get("application/json", {}).get("schema"), openapi, _DEEPEST)
+    if not isinstance(schema, Mapping):
+        return ""
+    required = schema.get("required", ())
+    values = {
+        name: (about.get("examples") or [about.get("default")])[0]
+        for name, about in schema.get("properties", {}).items()
+        if isinstance(about, Mapping) and (name in required or about.get("examples"))
+    }
+    return json.dumps(values, indent=2)

@@ -1,6 +1,7 @@
 """The pages of a real node in a headless Chromium."""
 
 import os
+from urllib.parse import quote
 
 import pytest
 
@@ -27,6 +28,7 @@ PAGES = (
     f"/page/project?path={PROJECT}",
     f"/page/thread?id={THREAD}-{{user}}",
     "/docs",
+    "/docs?route=POST+/execute",
     "/page/items",
     "/page/secrets",
     "/page/webhooks",
@@ -368,6 +370,32 @@ def test_the_navigation_says_where_one_is(browser: Browser, user: User) -> None:
     assert browser.run(current) == "Runs"
     browser.open(f"{user.node.url}/docs")
     assert browser.run(current) == "API"
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "answer"),
+    [
+        ("GET /threads", "", '200 OK\n{\n  "threads": []'),
+        ("POST /execute", '{"item_id": "x"}', "400 Bad Request"),
+    ],
+)
+def test_a_route_is_tried_with_an_api_key_on_its_page(
+    browser: Browser, user: User, route: str, body: str, answer: str
+) -> None:
+    browser.open(f"{user.node.url}/docs?route={quote(route)}")
+    browser.find("#try-key").type(user.token)
+    if body:
+        browser.run("document.querySelector('#try-body').value = ''")
+        browser.find("#try-body").type(body)
+
+    browser.find("form[data-try] button").click()
+
+    browser.wait_for(
+        "return /^[0-9]/.test(document.querySelector('form[data-try] pre').textContent)"
+    )
+    shown = browser.run("return document.querySelector('form[data-try] pre').textContent")
+    assert shown.startswith(answer), shown
+    assert [line for line in browser.log() if "Content Security" in line] == []
 
 
 def test_runs_are_cards_on_a_phone(browser: Browser, user: User) -> None:
