@@ -62,9 +62,13 @@ class ExecutePrimitive:
                 from ryeos.run.mcp import mcp_stdio_call
 
                 return mcp_stdio_call(materials, services)
+            case "task":
+                from ryeos.run.tasks import task_call
+
+                return task_call(materials, services)
             case other:
                 raise SpecError(
-                    "config.protocol", f"expected process, function or mcp, got {other!r}"
+                    "config.protocol", f"expected process, function, mcp or task, got {other!r}"
                 )
 
     def execute(

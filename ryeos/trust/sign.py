@@ -646,6 +646,8 @@ def _list_problems(text: str) -> Iterator[str]:
 def _spec_problems(header: Mapping[str, Any], suffix: str) -> tuple[str, ...]:
     """What would keep a tool from ever running: fields of a wrong shape, an invalid schema."""
     from lillux.schema import validate_schema
+    from ryeos.items.task_items import RUNTIME as TASK_RUNTIME
+    from ryeos.items.task_items import TaskItem
 
     try:
         spec = tool_spec(header, suffix)
@@ -653,6 +655,8 @@ def _spec_problems(header: Mapping[str, Any], suffix: str) -> tuple[str, ...]:
             valid_id(spec.executor_id)
         if spec.config_schema is not None:
             validate_schema(spec.config_schema)
+        if spec.executor_id == TASK_RUNTIME:
+            TaskItem.from_config(spec.config)
     except LilluxError as error:
         return (str(error),)
     return ()

@@ -281,7 +281,7 @@ class Order:
     item_ref     ``tool:a/b``; what fetches and signatures are listed as for those
     vault_keys   names of secrets of the user's; None for all of them
     envelope     further secrets, sealed to the node
-    is_awaited   a request waits on another machine for the answer
+    is_awaited   a request waits on another machine for the answer, or its caller fetches it later
     hook_id      of the webhook that asks for it, with the id of its delivery and what its signature
                  is remembered by; ``""`` if absent
     started_by   the member of a team who asks for it; "" for the user itself
@@ -357,6 +357,7 @@ def execute_order(body: Mapping[str, Any], user_id: str) -> Order:
         item_ref=item_ref,
         parameters=_object(body, "parameters") or {},
         is_async=_flag(body, "async"),
+        is_awaited=_awaited(body),
         vault_keys=_vault_keys(body),
         envelope=_object(body, "secret_envelope"),
     )
@@ -365,7 +366,7 @@ def execute_order(body: Mapping[str, Any], user_id: str) -> Order:
 _EXECUTE_KEYS = frozenset(
     {
         *("item_id", "item_type", "project_path", "parameters", "thread", "async"),
-        *("secret_envelope", "vault_keys", "hook_id"),
+        *("secret_envelope", "vault_keys", "hook_id", "awaited"),
     }
 )
 
@@ -478,6 +479,14 @@ def _object(body: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
     if value is not None and not isinstance(value, dict):
         raise _order_error(name, "expected a JSON object")
     return value
+
+
+def _awaited(body: Mapping[str, Any]) -> bool:
+    """Whether the answer is to be kept for its caller. Raises RefusedError."""
+    is_awaited = _flag(body, "awaited")
+    if is_awaited and not _flag(body, "async"):
+        raise _order_error("awaited", "expected async beside it: this request is answered itself")
+    return is_awaited
 
 
 def _flag(body: Mapping[str, Any], name: str) -> bool:
