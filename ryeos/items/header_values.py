@@ -20,9 +20,11 @@ class MetadataError(LilluxError):
     problem   what was expected and what was found
     line      where, counted from 1 in the text that was handed in; None when no line is to blame
     place     what the message starts with; ``<parser> header`` unless the caller knows better
+    path      the file, where the caller says it
     """
 
     code, exit_status = "PARSING_ERROR", 6
+    path = ""
 
     def __init__(
         self,

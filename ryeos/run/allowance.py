@@ -321,7 +321,9 @@ def allowance_of(policy: AgentPolicy, context: Context, where: str) -> Allowance
     write = tuple(dict.fromkeys(filter(None, (project, TMP_MARK, *caches, *given))))
     elsewhere = [one for one in (*programs, *at_start) if not (project and is_below(one, project))]
     held = [*protected, *elsewhere]
-    items = f"{project}/{AI_DIRECTORY}" if project else ""
+    # An agent's test case runs within the confinement of the command that has made its project: to
+    # keep new entries from one folder of it takes a supervisor, and there can be one alone.
+    items = f"{project}/{AI_DIRECTORY}" if project and not context.is_copy else ""
     if items:
         held += (f"{items}/{one}" for one in _KEPT_ON_NODES) if context.on_node else (items,)
     keys = os.path.realpath(context.key_directory)

@@ -47,7 +47,14 @@ from ryeos.run.held import (
 )
 from ryeos.run.model import Chain, ChainElement, HeldFiles, Invocation
 from ryeos.run.parameters import CallerValues
-from ryeos.trust.approvals import DOTENV_FILES, path_in_project
+from ryeos.trust.approvals import (
+    DOTENV_FILES,
+    left_out_link,
+    left_out_of_path,
+    left_out_of_variable,
+    not_approved,
+    path_in_project,
+)
 from ryeos.trust.verify import VerifiedItem
 
 if TYPE_CHECKING:
@@ -634,19 +641,6 @@ def resolved_environment(
     )
 
 
-def left_out_of_path(folder: str) -> str:
-    """The note on a folder of the user's PATH in which agents may put programs."""
-    return f"{folder}: left out of the PATH, as it lies in a project"
-
-
-def left_out_of_variable(name: str) -> str:
-    """The note on a variable of the user that names code where agents may write."""
-    return (
-        f"{name}: what it names in a project was left out; a signed tool may name it itself, "
-        f"in ENV_CONFIG (env_config)"
-    )
-
-
 def is_shell(chain: Chain) -> bool:
     """Whether it runs what its caller writes."""
     return chain.tool.item_id in SHELLS and tier_of(chain.tool.space) == SYSTEM
@@ -702,7 +696,7 @@ class ProjectGate:
                 return True
             relative = path_in_project(self._context.project_path, leads_to)
             if relative is None or not self._is_own:
-                self.notes.append(f"{path}: left out, as it is a link to {leads_to} in a project")
+                self.notes.append(left_out_link(path, leads_to))
                 return False
         if not self._is_own and relative not in DOTENV_FILES:  # (2)
             return False
@@ -710,7 +704,7 @@ class ProjectGate:
             if relative not in self.used:
                 self.used.append(relative)
             return True
-        note = f"{path}: not used, as you have not approved it; to look at it: rye trust"
+        note = not_approved(path, "used")
         if note not in self.notes:
             self.notes.append(note)
         return False

@@ -68,8 +68,6 @@ from ryeos.run.chain import (
 )
 from ryeos.run.command import (
     is_shell,
-    left_out_of_path,
-    left_out_of_variable,
     original_variables,
     process_environment,
     resolved_environment,
@@ -99,6 +97,7 @@ from ryeos.run.parameters import (
     valid_parameters,
 )
 from ryeos.run.primitives import GRAPH_RUNTIME, PRIMITIVES, ExecutePrimitive, is_graph
+from ryeos.trust.approvals import left_out_of_path, left_out_of_variable
 from ryeos.trust.config import ConfigReader, Layer
 from ryeos.trust.resolver import Resolver
 from ryeos.trust.verify import DependencyRules, VerifiedItem, Verifier, unchanged, verify_tree
@@ -184,6 +183,8 @@ class PrimitiveExecutor:
                 self._prepared.clear()
                 log.clear()
                 call, prepared = self._make_call(request, log, None, on_step)
+            elif cached:
+                _require_known_texts(prepared.chain, request)
             if request.wants_receipt or is_graph(prepared.chain):
                 evidence.append(self._evidence(call, prepared, request))
                 if on_start:
@@ -305,6 +306,7 @@ class PrimitiveExecutor:
         )
         _require_tool(chain)
         log.warnings.extend(chain.warnings)
+        _require_known_texts(chain, request)
         self._validate(chain, request, log)  # (2)
         anchor, files = self._verify_files(chain, log.warnings.append)  # (3)
         self._require_newest(chain, files)
@@ -453,7 +455,8 @@ class PrimitiveExecutor:
     def _limit_layers(self, chain: Chain, log: "ExecutionLog") -> Sequence[Layer]:
         """The configuration that may set limits: that of the first runtime that names one.
 
-        That of a project that cannot be read sets none, or no tool could run that repairs it.
+        That of a project that cannot be read sets none, or no tool could run that repairs it; one
+        whose signature does not hold is an error, as of every configuration.
         """
         declared = [e.spec.config_resolve for e in chain.elements[1:] if e.spec.config_resolve]
         path = declared[0].get("path") if declared and isinstance(declared[0], dict) else None
@@ -463,6 +466,8 @@ class PrimitiveExecutor:
         try:
             of_project = self._config.layers(path, tiers=(PROJECT,))
             require_valid_limits(chain.tool.item_id, of_project)
+        except IntegrityError:
+            raise
         except LilluxError as error:
             log.warnings.append(f"{error}; what it says of limits does not count")
             return layers
@@ -808,6 +813,17 @@ class PreparedCalls:
 
 def _key(request: ExecutionRequest) -> tuple[str, bool, bool]:
     return request.item_id, request.validate_chain, request.use_lockfile
+
+
+def _require_known_texts(chain: Chain, request: ExecutionRequest) -> None:
+    """Refuse other texts than those that the caller knows. Raises RyeError `CONFLICT`."""
+    if not request.known_texts:
+        return
+    from ryeos.trust.known_texts import require_known_text
+
+    for element in chain.elements:
+        if element.item:
+            require_known_text(f"tool:{element.item_id}", element.item, request.known_texts)
 
 
 def parameters_for(chain: Chain, request: ExecutionRequest) -> dict[str, Any]:

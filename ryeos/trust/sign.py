@@ -689,6 +689,17 @@ def is_module(target: SignTarget, header: Mapping[str, Any]) -> bool:
     return target.kind is Kind.TOOL and not {"tool_type", "executor_id"} & header.keys()
 
 
+def warnings_of(item: ReadItem) -> tuple[str, ...]:
+    """What signing an item would warn of. Raises as `validate_item`."""
+    return tuple(_warnings(item.target, validate_item(item.target, item.data).signed))
+
+
+def lacks_executor(target: SignTarget, header: Mapping[str, Any]) -> bool:
+    """Whether a tool says what it is and not what runs it, not even that nothing does."""
+    is_tool = target.kind is Kind.TOOL and target.verify_target.suffix != ".sh"
+    return is_tool and "tool_type" in header and "executor_id" not in header
+
+
 def _warnings(target: SignTarget, signed: SignedText | None) -> Iterator[str]:
     if target.path.stat().st_mode & 0o002:
         yield f"{target.path} can be written by every user of this machine"
@@ -703,6 +714,8 @@ def _warnings(target: SignTarget, signed: SignedText | None) -> Iterator[str]:
     elif target.kind is Kind.TOOL and at.suffix != ".sh":
         from ryeos.items.specs import unknown_key_warnings
 
+        if lacks_executor(target, header):
+            yield f"{target.path} declares no executor: nothing runs it; add executor_id"
         spec = tool_spec(header, at.suffix)
         yield from unknown_key_warnings(spec, at.suffix, str(target.path))
         if spec.tool_type == "graph" and header.get("permissions") is None:

@@ -118,6 +118,47 @@ def offering(cli: CommandLine) -> dict[str, Any]:
     return {"command": sys.executable, "args": words, "env": {"ADD_KEY": "k3y-of-add"}}
 
 
+def test_the_rights_of_a_local_server_are_tried_before_they_are_proposed(
+    signer: CommandLine, tmp_path: Path
+) -> None:
+    rates, code = tmp_path / "rates/rates.json", tmp_path / "code/server.py"
+    for path, text in (
+        (rates, "{}"),
+        (code, f"open({str(rates)!r})\n{LISTING_SERVER.read_text('utf-8')}"),
+    ):
+        path.parent.mkdir()
+        path.write_text(text, "utf-8")
+    refused = offering(signer)
+    refused["args"][2] = str(code)
+    settings(signer, add=offering(signer), rates=refused)
+
+    done = signer("import", "--yes", "--json")
+
+    notes = {one["name"]: one["notes"] for one in done.json["items"]}
+    assert notes["add"] == []
+    assert notes["rates"][-1] == (
+        f"with these rights it does not start: it was refused: read {rates}; if it may have that,"
+        f' write into its header: sandbox: {{read: ["{rates}"]}}'
+    )
+    assert "rates: with these rights it does not start" in done.stderr
+
+
+@pytest.mark.parametrize("how", [[], ["--dry-run", "--yes"]])
+def test_a_server_is_tried_only_once_a_person_agreed(
+    signer: CommandLine, tmp_path: Path, how: list[str]
+) -> None:
+    mark, code = tmp_path / "mark/started.txt", tmp_path / "code/server.py"
+    for path in (mark, code):
+        path.parent.mkdir()
+    code.write_text("import sys\nopen(sys.argv[1], 'a').write('x')\n", "utf-8")
+    mark.write_text("", "utf-8")
+    settings(signer, one={"command": sys.executable, "args": ["-I", str(code), str(mark)]})
+
+    signer("import", *how)
+
+    assert mark.read_text("utf-8") == ""
+
+
 def test_rye_takes_the_place_of_the_servers_in_a_client(
     signer: CommandLine, tmp_path: Path
 ) -> None:
