@@ -64,6 +64,7 @@ _GO_ON = 1
 _AT_FDCWD = -100
 _PAUSE_S = 0.005
 _MAX_ANCESTORS = 64
+_PLACE_OF_PROCESS = {"setpriority": 1, "ioprio_set": 1, "fcntl": 2}  # else the first word
 _LOADER = re.compile(r"ld(-linux|-musl|\.so|64\.so|-\d)")
 
 
@@ -255,7 +256,7 @@ class Supervisor:
         GoOn, PermissionError, ProcessLookupError.
         """
         by_kind = call.name in {"setpriority", "ioprio_set"}
-        target = as_signed(call.words[1 if by_kind else 0])
+        target = as_signed(call.words[_PLACE_OF_PROCESS.get(call.name, 0)])
         first = 1 if call.name == "ioprio_set" else 0  # the kind that is one process
         if target <= 0 or (by_kind and call.words[0] & 0xFFFF_FFFF != first):
             raise RefusedError("process", call.name)

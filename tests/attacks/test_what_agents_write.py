@@ -304,6 +304,7 @@ WORK = {
     "editing in place": "echo x > a && sed -i s/x/y/ a && grep -q y a",
     "an archive": "tar cf a.tar src && mkdir out && tar xf a.tar -C out && cat out/src/a.txt",
     "reading the home": "cat $A/.bashrc",
+    "a copy of blocks": "cp --reflink=auto src/a.txt b && cmp src/a.txt b && cp --sparse=auto b c",
     "a local repository": "git init -q r && cd r && echo x > f && git add f && git -c user.name=a"
     " -c user.email=a@b commit -qm x && git log --oneline && git checkout -q -b two",
 }
@@ -409,6 +410,28 @@ def test_a_process_of_its_own_is_held_until_it_is_waited_for(prepared: Workspace
     )
 
     assert found == ["False", "0"]
+
+
+def test_no_file_of_the_home_is_changed_or_held_by_a_descriptor_that_reads(
+    prepared: Workspace,
+) -> None:
+    file = prepared.home / ".bashrc"
+    before = file.stat()
+
+    found = calling(
+        prepared,
+        "import fcntl, os\n"
+        f"file = os.open({str(file)!r}, os.O_RDONLY)\n"
+        "version = ctypes.create_string_buffer(8)\n"
+        f"tell({number_of('ioctl')}, file, 0x40086604, ctypes.addressof(version))\n"
+        f"tell({number_of('fcntl')}, file, 1024, 0)\n"
+        f"tell({number_of('fcntl')}, file, 1026, 1)\n"
+        f"tell({number_of('fcntl')}, file, 8, os.getppid())",
+    )
+
+    assert found[:3] == ["Operation not permitted"] * 3
+    assert found[3] == "done"  # its own shell
+    assert file.stat().st_ctime_ns == before.st_ctime_ns
 
 
 def test_no_lock_of_user_space_is_held(prepared: Workspace) -> None:

@@ -479,6 +479,105 @@ print(own.wait())
     assert lines == ["1"] * 9 + ["-9"]
 
 
+FOREIGN = "os.open('../secret', os.O_RDONLY)"
+CONTROLS = {
+    "the version of a file, as ext4 sets it": (0x4008_6604, 8),
+    "flags of XFS": (0x401C_5820, 28),
+    "a subvolume": (0x5000_940E, 1024),
+    "attributes of f2fs": (0xF504, 8),
+    "an exchange of two files' blocks": (0xC028_660F, 40),
+    "a number that no file system has today": (0x4008_66FE, 8),
+}
+
+
+@pytest.mark.parametrize("what", CONTROLS)
+def test_no_control_of_a_file_system_changes_by_a_descriptor_that_reads(
+    project: Path, what: str
+) -> None:
+    number, size = CONTROLS[what]
+    changed = (project.parent / "secret").stat().st_ctime_ns
+
+    lines = run(
+        f"import fcntl\ntried(lambda: fcntl.ioctl({FOREIGN}, {number}, bytes({size})))", project
+    )
+
+    assert lines == ["1"]
+    assert (project.parent / "secret").stat().st_ctime_ns == changed
+
+
+def test_what_file_systems_tell_and_copies_of_blocks_are_left(project: Path) -> None:
+    lines = run(
+        """
+import errno, fcntl
+def told(number, size, file):
+    try:
+        fcntl.ioctl(file, number, bytearray(size) if size else source.fileno())
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return "told"
+source, target = open("old/file"), open("copy", "wb")
+for number, size, file in (
+    (0x8008_6601, 8, source), (0x8008_7601, 8, source), (0x801C_581F, 28, source),
+    (0xC020_660B, 32, source), (0x4004_9409, 0, target), (0x5401, 64, source),
+    (0x1260, 8, source), (0x8008_1272, 8, source),
+):
+    print(told(number, size, file) == "EPERM")
+""",
+        project,
+    )
+
+    assert lines == ["False"] * 8
+
+
+def test_no_lease_or_notice_of_a_file_makes_others_wait(project: Path) -> None:
+    lines = run(
+        f"""
+import fcntl
+file = {FOREIGN}
+for command, argument in ((1024, 0), (1024, 1), (1026, 0x8000_000F), (1040, bytes(8))):
+    tried(lambda: fcntl.fcntl(file, command, argument))
+print(fcntl.fcntl(file, 1025))
+""",
+        project,
+    )
+
+    assert lines == ["1"] * 4 + ["2"]  # F_UNLCK
+    with (project.parent / "secret").open("ab", buffering=0) as file:
+        file.write(b"more")
+
+
+def test_no_signal_of_a_file_goes_to_processes_of_others(project: Path) -> None:
+    with subprocess.Popen(["/bin/sleep", "60"]) as other:
+        try:
+            lines = run(
+                f"""
+import fcntl, signal, struct
+here, there = os.pipe()
+for act in (
+    lambda: fcntl.fcntl(here, 8, {other.pid}),
+    lambda: fcntl.fcntl(here, 8, -{os.getpgid(other.pid)}),
+    lambda: fcntl.fcntl(here, 15, struct.pack("ii", 1, {other.pid})),
+    lambda: fcntl.ioctl(here, 0x8901, struct.pack("i", {other.pid})),
+    lambda: fcntl.ioctl(here, 0x8902, struct.pack("i", {other.pid})),
+):
+    tried(act)
+heard = []
+signal.signal(signal.SIGIO, lambda *_: heard.append("heard"))
+fcntl.fcntl(here, fcntl.F_SETOWN, os.getpid())
+fcntl.fcntl(here, fcntl.F_SETFL, os.O_ASYNC)
+os.write(there, b"x")
+print(fcntl.fcntl(here, fcntl.F_GETOWN) == os.getpid(), *heard)
+fcntl.fcntl(here, fcntl.F_SETOWN, 0)
+fcntl.fcntl(here, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
+""",
+                project,
+            )
+        finally:
+            other.kill()
+
+    assert lines == ["1"] * 5 + ["True heard"]
+
+
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Path]:
     """The path of a local socket outside of the project that answers."""
