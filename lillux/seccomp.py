@@ -121,6 +121,7 @@ _X86_64 = {
     "clone": 56,
     "ioctl": 16,
     "fcntl": 72,
+    "flock": 73,
     "open": 2,
     "openat": 257,
     "creat": 85,
@@ -220,6 +221,7 @@ _AARCH64 = {
     "clone": 220,
     "ioctl": 29,
     "fcntl": 25,
+    "flock": 32,
     "openat": 56,
     "mkdirat": 34,
     "unlinkat": 35,
@@ -309,6 +311,9 @@ METADATA = (
 """The calls that change what the system knows of a file beside its content. Landlock has no rights
 for them."""
 
+LOCKS = ("flock",)
+"""The calls that lock a whole file, by a descriptor that is open for reading alone too."""
+
 NEIGHBOURS = (
     *("sched_setparam", "sched_setscheduler", "sched_setaffinity", "sched_setattr"),
     *("migrate_pages", "move_pages", "prlimit64", "setpriority", "ioprio_set", "pidfd_open"),
@@ -347,6 +352,7 @@ _OWNERS_BY_MEMORY = (0x8901, 0x8902)  # FIOSETOWN, SIOCSPGRP
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _NOT_EXECUTABLE = 8  # MFD_NOEXEC_SEAL
 _EMPTY_PATH = 0x1000  # AT_EMPTY_PATH
+_UNLOCK = 8  # LOCK_UN
 _OF_USER = {"setpriority": 2, "ioprio_set": 3}  # all processes of a user
 
 
@@ -413,7 +419,7 @@ class Filter:
     refused         further calls that are refused, with EACCES
     supervised      calls that wait, whatever their arguments
     writes          calls that change files by a path
-    metadata        calls that change modes, owners, times, attributes
+    metadata        calls that change modes, owners, times, attributes; where these wait, locks too
     neighbours      calls that reach other processes by their number
     messages        datagrams to an address
     starts_named    programs start by their path alone, from no file without a name
@@ -549,6 +555,8 @@ def _held_blocks(rules: Filter) -> dict[str, Sequence[Instruction]]:
                 blocks[name] = [_load(flags), (_IF_ANY_BIT, 0, 1, _WRITE_FLAGS), _ASK_LINE]
     if rules.metadata is not Hold.FREE:
         blocks |= {name: [_decision(rules.metadata)] for name in METADATA}
+    if rules.metadata is Hold.ASKED:
+        blocks |= {name: [_load(1), (_IF_ANY_BIT, 1, 0, _UNLOCK), _ASK_LINE] for name in LOCKS}
     if rules.neighbours is not Hold.FREE:
         ends = _decision(rules.neighbours)
         blocks |= {name: [_load(0), (_IF_EQUAL, 1, 0, 0), ends] for name in NEIGHBOURS}

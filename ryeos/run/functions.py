@@ -522,6 +522,14 @@ class _Slot:
         if self.tool:
             self.tool.close()
 
+    def drops_tool(self) -> bool:
+        """Let go of a process that may not be kept; whether there was one. With the lock held."""
+        if not (self.is_cold and self.tool):
+            return False
+        self.tool.close()
+        self.tool = None
+        return True
+
     def forget(self, tool: LoadedTool) -> None:
         """Let go of a process, unless another has taken its place."""
         with self.lock:
@@ -619,10 +627,7 @@ class FunctionHost:
         except LostError:
             self._drop(worker)
             return None
-        if slot.is_cold and slot.tool:
-            slot.tool.close()
-            slot.tool = imported = None
-        return imported
+        return None if slot.drops_tool() else imported
 
     @contextmanager
     def _work(self, slot: _Slot, worker: FunctionWorker, pid: int = 0) -> Iterator[None]:

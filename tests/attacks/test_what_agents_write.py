@@ -304,6 +304,7 @@ WORK = {
     "editing in place": "echo x > a && sed -i s/x/y/ a && grep -q y a",
     "an archive": "tar cf a.tar src && mkdir out && tar xf a.tar -C out && cat out/src/a.txt",
     "reading the home": "cat $A/.bashrc",
+    "a lock of its own": "flock lock true && flock -w 5 src flock -n src/a.txt true && rm lock",
     "a copy of blocks": "cp --reflink=auto src/a.txt b && cmp src/a.txt b && cp --sparse=auto b c",
     "a local repository": "git init -q r && cd r && echo x > f && git add f && git -c user.name=a"
     " -c user.email=a@b commit -qm x && git log --oneline && git checkout -q -b two",
@@ -450,6 +451,22 @@ def test_no_lock_of_user_space_is_held(prepared: Workspace) -> None:
 
     assert any(path.name == "receipts.lock" for path in locks)
     assert set(found) == {"refused"}
+
+
+def test_no_lock_of_the_project_is_held(prepared: Workspace) -> None:
+    lock = prepared.project.space.lock("sign")
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.touch()
+
+    found = calling(
+        prepared,
+        f"held = os.open({str(lock)!r}, os.O_RDONLY)\n"
+        f"for how in (1, 2, 5, 6): tell({number_of('flock')}, held, how)\n"
+        "own = os.open('src/lock', os.O_CREAT | os.O_RDWR)\n"
+        f"tell({number_of('flock')}, own, 2)",
+    )
+
+    assert found == ["Operation not supported"] * 4 + ["done"]
 
 
 # --- programs on the path -------------------------------------------------------------------------

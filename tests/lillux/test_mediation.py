@@ -1,5 +1,6 @@
 """Changes that the supervisor makes for a confined program: what it gets, and what it does not."""
 
+import errno
 import os
 import shutil
 import socket
@@ -544,6 +545,57 @@ print(fcntl.fcntl(file, 1025))
     assert lines == ["1"] * 4 + ["2"]  # F_UNLCK
     with (project.parent / "secret").open("ab", buffering=0) as file:
         file.write(b"more")
+
+
+def test_no_lock_of_a_file_that_is_not_its_own_is_held(project: Path) -> None:
+    lines = run(
+        f"""
+import fcntl
+for path in ("../secret", ".ai/tools/t.py", "/etc/passwd"):
+    for how in (fcntl.LOCK_SH, fcntl.LOCK_EX, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        tried(lambda: fcntl.flock(os.open(path, os.O_RDONLY), how))
+print(fcntl.flock({FOREIGN}, fcntl.LOCK_UN))
+""",
+        project,
+    )
+
+    assert lines == [str(errno.EOPNOTSUPP)] * 9 + ["None"]
+
+
+def test_locks_of_its_own_files_are_held_waited_for_and_let_go(project: Path) -> None:
+    lines = run(
+        """
+import fcntl, signal, tempfile
+one, other, shared = (open("lock", "a") for _ in range(3))
+fcntl.flock(one, fcntl.LOCK_EX)
+tried(lambda: fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB))
+taken = []
+thread = threading.Thread(target=lambda: taken.append(fcntl.flock(other, fcntl.LOCK_EX)))
+thread.start()
+print(taken)
+fcntl.flock(one, fcntl.LOCK_UN)
+thread.join()
+print(taken)
+def alarm(*_):
+    raise TimeoutError
+signal.signal(signal.SIGALRM, alarm)
+signal.setitimer(signal.ITIMER_REAL, 0.1)
+try:
+    fcntl.flock(one, fcntl.LOCK_EX)
+except TimeoutError:
+    print("interrupted")
+other.close()
+fcntl.flock(one, fcntl.LOCK_SH)
+fcntl.flock(shared, fcntl.LOCK_SH)
+os.unlink("lock")
+shared.close()
+fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
+print("done")
+""",
+        project,
+    )
+
+    assert lines == [str(errno.EWOULDBLOCK), "[]", "[None]", "interrupted", "done"]
 
 
 def test_no_signal_of_a_file_goes_to_processes_of_others(project: Path) -> None:
