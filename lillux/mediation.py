@@ -40,6 +40,7 @@ _SHARED_PLACE = 0x200  # CLONE_FS
 _CAPABILITIES_VERSION_3 = 0x2008_0522
 _LOOKING_AT_CALLERS = 1 << 19  # CAP_SYS_PTRACE, which counts for no file
 _SHARED_MEMORY = ("/dev/shm/", "/dev/mqueue/")  # noqa: S108 - files in memory, no devices
+_SHARED = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - names, nothing is made there
 _PRIVATE_ATTRIBUTES = ("security.", "trusted.")
 _RETRIES = 8
 
@@ -103,6 +104,15 @@ class WriteRules:
     def is_given(self, place: str) -> bool:
         """Whether a real path is one of the folders themselves, or above one."""
         return any(_is_within(one, place) for one in self.mediated)
+
+    def is_shared(self, place: str) -> bool:
+        """Whether others make files there too: the innermost given folder is a shared one.
+
+        The sockets of a session lie in such folders: those of ssh-agent, tmux, X11.
+        """
+        given = (*self.mediated, *(self.native or ()))
+        nearest = max((one for one in given if _is_within(place, one)), key=len, default="/")
+        return any(_is_within(one, nearest) for one in _SHARED)
 
     def is_above_kept(self, place: str) -> bool:
         """Whether something kept lies, or would lie, below a real path."""

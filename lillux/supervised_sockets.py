@@ -57,13 +57,19 @@ class Sockets:
     """Makes the calls of one confinement that name addresses.
 
     ``local`` are the paths of local sockets that may be connected to beside those that may be
-    written; None for any. ``addresses`` is None where the internet is not limited.
+    written; None for any. In a folder that others write too only those count that were ``bound``
+    here, by device and inode. ``addresses`` is None where the internet is not limited.
     """
 
     def __init__(
-        self, addresses: Addresses | None, local: tuple[str, ...] | None, on_attempt: OnAttempt
+        self,
+        addresses: Addresses | None,
+        local: tuple[str, ...] | None,
+        on_attempt: OnAttempt,
+        bound: set[tuple[int, int]],
     ) -> None:
         self._addresses, self._local, self._on_attempt = addresses, local, on_attempt
+        self._bound = bound
 
     def look(self, call: FileCall) -> None:
         """Report the address of a call that is not limited. Raises OSError, ValueError."""
@@ -155,7 +161,7 @@ class Sockets:
                     place = f"/proc/self/fd/{spot.folder}/{spot.name}"
                 else:
                     found, spot = way.final(spot)
-                    self._require_local(spot.place, rules)
+                    self._require_local(spot.place, os.fstat(found), rules)
                     place = f"/proc/self/fd/{found}"
             except GoOn:
                 if call.name == "bind":
@@ -163,7 +169,12 @@ class Sockets:
                 self._refuse(path)
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES)) from None
             thread().become_for_good(status_of(call.pid), call.pid)
-            (ours.connect if call.name == "connect" else ours.bind)(place)
+            if call.name == "connect":
+                ours.connect(place)
+            else:
+                ours.bind(place)
+                made = os.stat(place, follow_symlinks=False)  # noqa: PTH116 - below a descriptor
+                self._bound.add((made.st_dev, made.st_ino))
         finally:
             opened.close()
         return 0
@@ -178,8 +189,11 @@ class Sockets:
     def _refuse(self, target: str) -> None:
         self._on_attempt(Attempt("socket", target, was_refused=True))
 
-    def _require_local(self, place: str, rules: WriteRules) -> None:
-        if self._local is None or rules.may_change(place):
+    def _require_local(self, place: str, found: os.stat_result, rules: WriteRules) -> None:
+        if self._local is None:
+            return
+        is_own = not rules.is_shared(place) or (found.st_dev, found.st_ino) in self._bound
+        if rules.may_change(place) and is_own:
             return
         if not any(place == one or place.startswith(one.rstrip("/") + "/") for one in self._local):
             self._on_attempt(Attempt("connect", place, was_refused=True))

@@ -124,6 +124,7 @@ class Supervisor:
         self._addresses, self._watches = supervision.addresses, supervision.watches
         self._writes_itself, self._local = supervision.writes, supervision.local
         self._loaders = supervision.loaders
+        self._bound: set[tuple[int, int]] = set()
         self._rules = supervision.rules or WriteRules(native=())
         self._makes_changes = supervision.rules is not None
         self._on_attempt = on_attempt or (lambda _: None)
@@ -320,7 +321,7 @@ class Supervisor:
     def _reach(self, call: "_Call") -> None:
         from lillux.supervised_sockets import Sockets
 
-        sockets = Sockets(self._addresses, self._local, self._on_attempt)
+        sockets = Sockets(self._addresses, self._local, self._on_attempt, self._bound)
         is_limited = self._addresses is not None or self._local is not None
         if not is_limited and not (call.name == "bind" and self._writes_itself):
             with suppress(OSError, ValueError):

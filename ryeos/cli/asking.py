@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from lillux.values import dataclass
 from ryeos.app.output import Output
+from ryeos.cli.progress import end_spinner
 
 END = "q"
 """The answer where nothing more can be typed."""
@@ -74,6 +75,7 @@ def _is_paged(terminal: Asking, lines: Sequence[str]) -> bool:
         words = shlex.split(command)
         if not words:
             return False
+        end_spinner()
         done = subprocess.run(
             words, input=text, stdout=sys.stderr, env={**environ, **own}, check=False
         )

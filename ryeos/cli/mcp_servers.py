@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.beneath import open_folder
-from lillux.errors import LilluxError, as_word
+from lillux.errors import as_word
 from lillux.files import read_bytes, remove_file
 from lillux.values import dataclass
 from ryeos.app.imports import propose
@@ -47,6 +47,7 @@ from ryeos.cli.review import needs_person
 from ryeos.cli.run import live_stderr, show
 from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals
 from ryeos.imports.server_items import RUNTIMES, ServerOptions, server_text, valid_server_id
+from ryeos.items.context import CONFINE_VARIABLE
 from ryeos.items.errors import (
     Answer,
     ApprovalRequiredError,
@@ -55,6 +56,7 @@ from ryeos.items.errors import (
     target_exists_error,
 )
 from ryeos.items.refs import PROJECT, USER, Location
+from ryeos.items.replaced import keep_replaced
 from ryeos.run.packages import list_path
 from ryeos.trust.keys import require_user_space
 from ryeos.trust.sign import ReadItem, target_of_path
@@ -317,29 +319,57 @@ def _show_differences(session: Session, due: Sequence[ToolChange]) -> None:
 
 
 def _propose(session: Session, server: Location, due: Sequence[ToolChange]) -> RefreshResult:
-    """Write what changed, unsigned, and let it wait for a person."""
+    """Write what changed, unsigned, and let it wait for a person.
+
+    What an agent starts can keep no copy of the text that is there, so it replaces none: the agent
+    gets the new one, to propose it by the tool sign.
+    """
     name = server.ref.name
+    if session.environ.get(CONFINE_VARIABLE) == "1":
+        return _left_to_agent(session, server, due)
+    items = [
+        ReadItem(target_of_path(change.path, session.context.spaces), change.text.encode())
+        for change in due
+        if change.path
+    ]
+    waiting = [one.id for one in propose(session.rye, items, f"rye mcp refresh {name}")]
+    for change in due:
+        if change.path is not None and change.before is not None:
+            keep_replaced(session.context.spaces.user, change.path, change.before)
     refs = [ref for change in due if (ref := write_unsigned(change, server.space))]
-    waiting: list[str] = []
-    following = "rye approve"
-    try:
-        items = [
-            ReadItem(target_of_path(change.path, session.context.spaces), change.text.encode())
-            for change in due
-            if change.path
-        ]
-        waiting = [one.id for one in propose(session.rye, items, f"rye mcp refresh {name}")]
-    except LilluxError:  # out of reach of what an agent starts: it proposes by the tool sign
-        following = f"sign {' '.join(map(str, refs))}"
     envelope = {
         "status": "approval_required",
         "server": name,
         "refs": [str(ref) for ref in refs],
         "proposals": waiting,
-        "next": following,
+        "next": "rye approve",
     }
     lines = [f"written, not signed: {one_line(str(ref))}" for ref in refs]
-    session.output.note(f"next: {following}; then: rye mcp refresh {name}")
+    session.output.note(f"next: rye approve; then: rye mcp refresh {name}")
+    return RefreshResult(envelope, lines)
+
+
+def _left_to_agent(session: Session, server: Location, due: Sequence[ToolChange]) -> RefreshResult:
+    """New files, written unsigned, and the texts that would replace others."""
+    name = server.ref.name
+    replacing = {str(one.ref): one.text for one in due if one.before is not None and one.text}
+    new = [
+        ref
+        for change in due
+        if change.before is None and (ref := write_unsigned(change, server.space))
+    ]
+    words = [*map(str, new), *(f"{ref} with its content" for ref in replacing)]
+    envelope = {
+        "status": "approval_required",
+        "server": name,
+        "refs": [*map(str, new), *replacing],
+        "contents": replacing,
+        "proposals": [],
+        "next": f"sign {', '.join(words)}",
+    }
+    lines = [f"written, not signed: {one_line(str(ref))}" for ref in new]
+    lines += [f"to sign with its new content: {one_line(ref)}" for ref in replacing]
+    session.output.note(f"next: the tool sign, for each; then refresh {name} again")
     return RefreshResult(envelope, lines)
 
 

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterable
 from threading import Event, Lock, Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Self, TextIO
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TextIO
 
 from ryeos.app.output import Output, one_line
 
@@ -145,8 +145,12 @@ class Spinner:
         self._is_shown, self._is_inside_line = False, False
         self._heard_at = monotonic()
 
+    shown: ClassVar["Spinner | None"] = None
+    """The one of this process, until it ends."""
+
     def __enter__(self) -> Self:
         """Begin to wait, and note what is written from here on."""
+        Spinner.shown = self
         sys.stdout, sys.stderr = (_HeardStream(stream, self._hear) for stream in self._streams)
         Thread(target=self._turn, name="rye-spinner", daemon=True).start()
         return self
@@ -163,6 +167,7 @@ class Spinner:
     def _end(self) -> None:
         if not self._ended.is_set():
             self._ended.set()
+            Spinner.shown = None
             sys.stdout, sys.stderr = self._streams
             self._clear()
 
@@ -227,3 +232,9 @@ class _HeardStream:
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the stream has
         """What the stream has of this name."""
         return getattr(self._stream, name)
+
+
+def end_spinner() -> None:
+    """Leave the terminal to a program that is about to draw on it: a pager, an editor."""
+    if Spinner.shown is not None:
+        Spinner.shown.end()

@@ -28,6 +28,7 @@ from ryeos.cli.asking import (
     typed_line,
     wrapped,
 )
+from ryeos.cli.progress import end_spinner
 from ryeos.cli.session import Session
 from ryeos.items.context import CONFINE_VARIABLE
 from ryeos.items.errors import ApprovalRequiredError
@@ -145,6 +146,7 @@ def edit(session: Session, item: ReadItem) -> bool:
     if not editor:
         say([f"no editor: set EDITOR, or edit {as_word(item.target.path)} and answer v"])
         return False
+    end_spinner()
     try:
         ended = subprocess.run([*shlex.split(editor), str(item.target.path)], check=False)
     except (OSError, ValueError) as error:

@@ -184,9 +184,11 @@ class Session:
             tool_programs=self.bundle.programs,
             program_words=own_words,
         )
-        if self.environ is os.environ and context.project_programs:
+        own = context.own_environment
+        if self.environ is os.environ and own is not context.process_env:
             # For pagers, editors and whatever else this program starts by a bare name.
-            os.environ["PATH"] = context.own_environment["PATH"]
+            for name in {"PATH", *context.project_code} & os.environ.keys():
+                os.environ[name] = own.get(name, "")
         from lillux.values import replace
 
         return _with_installed_bundles(replace(context, passphrase=self._passphrase))

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 
 from lillux.values import dataclass, field
 from ryeos.items.errors import UsageError, no_project_error
-from ryeos.items.places import folders_in_projects, named_folder, project_folder, user_folder
+from ryeos.items.places import (
+    folders_in_projects,
+    named_folder,
+    note_project,
+    noted_projects,
+    project_folder,
+    user_folder,
+)
 from ryeos.items.refs import PRIVATE_FOLDERS, PROJECT, USER, Space, Spaces
 
 if TYPE_CHECKING:
@@ -72,6 +79,26 @@ Holds = Callable[[str], "Any"]
 
 def nothing_held(program: str) -> None:
     """No interpreter is started from bytes that were compared."""
+
+
+# The first letters of the variables that `ryeos.items.code_variables` looks at: most environments
+# have none of them, and import nothing for it.
+_CODE_PREFIXES = (
+    *("LD_", "DYLD_", "GCONV_", "OPENSSL_", "BASH_ENV", "ENV", "ZDOTDIR", "FPATH", "PYTHON"),
+    *("NODE_", "ESBUILD_", "PHP", "PERL", "RUBY", "GEM_", "LUA_", "CLASSPATH", "JAVA_"),
+    *("JDK_JAVA_", "_JAVA_"),
+)
+
+
+def _loads_code(name: str) -> bool:
+    return name.startswith(_CODE_PREFIXES)
+
+
+def _with_left(env: Mapping[str, str], left: Mapping[str, str]) -> Mapping[str, str]:
+    """An environment with what is left of some variables; without those of which nothing is."""
+    if not left:
+        return env
+    return {name: value for name, value in {**env, **left}.items() if left.get(name, "-")}
 
 
 class LockMode(StrEnum):
@@ -139,23 +166,57 @@ class Context:
 
         What is there an agent may write: Rye finds no program in them.
         """
-        path = self.process_env.get(self._path_variable(), "")
+        return self._folders_in_projects(self.process_env.get(self._path_variable(), ""))
+
+    @property
+    def project_code(self) -> Mapping[str, str]:
+        """What is left of each variable by which programs would load code of a project.
+
+        An agent may write there, as in `project_programs`.
+        """
+        if not any(map(_loads_code, self.process_env)):
+            return {}
+        from ryeos.items.code_variables import left_of_variables
+
+        return left_of_variables(self.process_env, self.platform, self.is_in_project)
+
+    def is_in_project(self, path: str) -> bool:
+        """Whether an absolute path, or what it leads to, lies where an agent may write."""
+        return bool(self._folders_in_projects(path))
+
+    def _folders_in_projects(self, search_path: str) -> tuple[str, ...]:
         project = str(self.project_path or "")
         env = self.process_env
         homes = (str(self.spaces.user.base), env.get("USERPROFILE", ""), env.get("HOME", ""))
         # On a node a folder with .ai above its programs is the home of who operates it.
-        return folders_in_projects(path, self.platform, project, homes, is_alone=self.on_node)
+        return folders_in_projects(
+            search_path,
+            self.platform,
+            project,
+            homes,
+            is_alone=self.on_node,
+            noted=() if self.on_node else noted_projects(str(self.spaces.user.ai)),
+        )
+
+    def note_project(self) -> None:
+        """Remember the project as one that an agent works in, where nothing else tells it."""
+        if self.project_path and not self.on_node and self.spaces.user.ai.is_dir():
+            note_project(str(self.spaces.user.ai), str(self.project_path))
 
     @property
     def own_environment(self) -> Mapping[str, str]:
-        """The environment of programs that Rye itself starts: without `project_programs`."""
+        """The environment of programs that Rye itself starts.
+
+        It is without `project_programs`, and without `project_code`.
+        """
         name = self._path_variable()
-        inside = self.project_programs
-        if not inside:
+        inside, code = self.project_programs, self.project_code
+        if not (inside or code):
             return self.process_env
         separator = ";" if self.platform == "win32" else ":"
         kept = (one for one in self.process_env[name].split(separator) if one not in inside)
-        return {**self.process_env, name: separator.join(kept)}
+        path = {name: separator.join(kept)} if inside else {}
+        return _with_left({**self.process_env, **path}, code)
 
     def tool_environment(
         self, keeps: Callable[[str], bool] = nothing_approved
@@ -163,8 +224,8 @@ class Context:
         """The environment that tools start from.
 
         Our own folder comes last on its PATH: nothing in it takes the place of a program of the
-        user. Relative and empty entries are left out, which would be in the project, and those of
-        `project_programs` that ``keeps`` does not keep.
+        user. Relative and empty entries are left out, which would be in the project, those of
+        `project_programs` that ``keeps`` does not keep, and `project_code`.
         """
         on_windows = self.platform == "win32"
         name = self._path_variable() if on_windows else "PATH"
@@ -178,7 +239,8 @@ class Context:
         ours = self.tool_programs()
         if ours is not None:
             folders.append(ours)
-        return {**self.process_env, name: (";" if on_windows else ":").join(folders)}
+        env = {**self.process_env, name: (";" if on_windows else ":").join(folders)}
+        return _with_left(env, self.project_code)
 
     def _path_variable(self) -> str:
         """How this environment spells it: Windows does not mind the case."""

@@ -1,7 +1,7 @@
 """Values of headers: limits, plain types, and the error of a header that cannot be read."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any, TypeAlias
 
@@ -261,6 +261,15 @@ _QUOTED = pattern(
     """,
     re.DOTALL | re.VERBOSE,
 )
+
+
+def toml_comments(text: str) -> Iterator[tuple[int, str]]:
+    """The comments of a TOML text, each with its line."""
+    for found in _QUOTED.finditer(text):
+        if found[0].startswith("#"):
+            yield line_of(text, found.start()), found[0][1:]
+
+
 _PLACE = pattern(r" \(at line ([0-9]+), column [0-9]+\)$")
 _DOTTED = pattern(r"[\w-]+(?:[ \t]*\.[ \t]*[\w-]+)*")
 

@@ -6,9 +6,10 @@ imported: `pathlib` and `typing` would slow that start.
 # ruff: noqa: PTH100, PTH112, PTH117, PTH118, PTH120
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 AI_FOLDER = ".ai"
+_MAX_LINKS = 40  # as the system follows
 
 
 def user_folder(env: Mapping[str, str], named: str, platform: str, cwd: str) -> str:
@@ -83,16 +84,19 @@ def folders_in_projects(
     homes: tuple[str, ...],
     *,
     is_alone: bool = False,
+    noted: tuple[str, ...] = (),
 ) -> tuple[str, ...]:
     """The folders of a search path in the project, or below another folder that has ``.ai``.
 
     ``is_alone``: the project is the only one whose folders a program of this user can write.
+    ``noted`` are other projects, see `note_project`.
     """
-    above = {os.path.realpath(one) for one in homes if one}
+    spelled = (*filter(None, homes), home_of_account())
+    above = {of(one) for one in spelled for of in (os.path.realpath, os.path.normpath) if one}
     root = os.path.realpath(project) if project else ""
     if any(_is_within(one, root) for one in above):  # then it is none that an agent may write
         project = root = ""
-    known: dict[str, bool] = {}
+    known = {one: True for one in noted if one not in above}
 
     def is_inside(folder: str) -> bool:
         if root and _is_within(folder, root):
@@ -103,17 +107,71 @@ def folders_in_projects(
             return known[folder]
         parent = os.path.dirname(folder)
         has_ai = folder not in above and os.path.isdir(os.path.join(folder, AI_FOLDER))
-        is_project = has_ai and folder != os.path.realpath(home_of_account())
-        known[folder] = is_project or (parent != folder and is_inside(parent))
+        known[folder] = has_ai or (parent != folder and is_inside(parent))
         return known[folder]
+
+    def leads_inside(folder: str) -> bool:
+        """Whether it lies in a project, or any link on its way does: who writes there moves it."""
+        return any(map(is_inside, _ways(folder)))
 
     entries = search_path.split(";" if platform == "win32" else ":")
     return tuple(
         one
         for one in dict.fromkeys(filter(os.path.isabs, entries))
-        if is_inside(os.path.realpath(one))
-        or (project and _is_within(os.path.normpath(one), project))
+        if leads_inside(one) or (project and _is_within(os.path.normpath(one), project))
     )
+
+
+def _ways(path: str) -> Iterator[str]:
+    """A path, and what it becomes with each link on its way followed, up to the real one."""
+    path = os.path.normpath(path)
+    for _ in range(_MAX_LINKS):
+        yield path
+        parts = path.split(os.sep)  # noqa: PTH206 - text
+        for count in range(2, len(parts) + 1):
+            here = os.sep.join(parts[:count])
+            try:
+                target = os.readlink(here)  # noqa: PTH115
+            except OSError:
+                continue
+            rest = os.sep.join(parts[count:])
+            path = os.path.normpath(os.path.join(os.path.dirname(here), target, rest))
+            break
+        else:
+            return
+
+
+AGENT_PROJECTS = "state/agent-projects"
+_MAX_NOTED_BYTES = 1 << 20
+
+
+def noted_projects(user_ai: str) -> tuple[str, ...]:
+    """The projects without ``.ai`` that agents have worked in: real paths."""
+    try:
+        with open(f"{user_ai}/{AGENT_PROJECTS}", "rb") as file:  # noqa: PTH123
+            return tuple(map(os.fsdecode, filter(None, file.read(_MAX_NOTED_BYTES).split(b"\0"))))
+    except OSError:
+        return ()
+
+
+def note_project(user_ai: str, project: str) -> None:
+    """Remember a project without ``.ai``: other runs know by that folder where agents write.
+
+    Nothing is remembered where there is no user space, or where it cannot be written.
+    """
+    if os.path.isdir(f"{project}/{AI_FOLDER}"):
+        return
+    root = os.path.realpath(project)
+    if root in noted_projects(user_ai):
+        return
+    try:
+        os.makedirs(os.path.dirname(f"{user_ai}/{AGENT_PROJECTS}"), 0o700, exist_ok=True)  # noqa: PTH103
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        file = os.open(f"{user_ai}/{AGENT_PROJECTS}", flags, 0o600)
+    except OSError:
+        return
+    with os.fdopen(file, "ab") as noted:
+        noted.write(os.fsencode(root) + b"\0")
 
 
 def _is_within(path: str, folder: str) -> bool:

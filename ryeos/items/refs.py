@@ -32,6 +32,8 @@ SHELLS = frozenset(
     {"rye/bash/bash", "rye/core/primitives/execute", "rye/core/primitives/subprocess"}
 )
 """Items that run what their caller writes: a person approved them, not what they will run."""
+RUN_COMMANDS = SHELLS | {"rye/examples/approval-gate", "rye/examples/retry-and-resume"}
+"""The same with the graphs of the bundle that hand such items what their caller writes."""
 EXTRACTORS_FOLDER = "rye/core/extractors"
 MAX_REF_BYTES = 512
 TEST_SUFFIX = ".test"

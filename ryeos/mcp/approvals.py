@@ -246,11 +246,13 @@ def _may_use_shell(
     if said is None:
         said = questions.answered(f"session:{ref}")
         if said is None:
+            given = shown_words(str(arguments.get("parameters")))
             message = (
-                f"{client or 'An agent'} wants to run commands that it writes itself, with {ref}.\n"
+                f"{shown_words(client) or 'An agent'} wants to run commands that it writes itself, "
+                f"with {ref}.\n"
                 "They can write this project (not its .ai folder) and a folder for temporary "
                 "files, read what you can read except your keys, and use the network.\n"
-                f"The first is:\n{arguments.get('parameters')}"
+                f"The first is:\n{given}"
             )
             return questions.question(f"session:{ref}", message, "allow it for this session")
         questions.session[name] = said

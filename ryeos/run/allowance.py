@@ -96,6 +96,8 @@ _ON_PATH = "is a folder of programs on your PATH: what lies there runs with all 
 _READ_AT_START = "is read by your shells or tools at their start, or holds passwords"
 _RYES = "belongs to Rye: what lies there gives rights"
 _SYSTEMS = "belongs to the system or to other processes"
+# Many programs have a folder of their own in these: a hint names that one.
+_CONTAINERS = frozenset({".cache", ".config", ".local", "share", "state", "Caches"})
 _SHARED = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - names, nothing is made there
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 # What lets into a session of the user: cookies of X11, what lies beside the sockets.
@@ -264,7 +266,8 @@ class Allowance:
         is_named = shown(folder).startswith(("~", "{"))
         shared = next((one for one in _SHARED if is_below(real, one) and not is_named), "")
         # A file of a folder that nothing gives is named by itself.
-        if not folder.is_dir() and not self._reason(str(folder.parent)):
+        is_wide = is_below(self.home, str(folder.parent)) or folder.parent.name in _CONTAINERS
+        if not folder.is_dir() and not is_wide and not self._reason(str(folder.parent)):
             folder = folder.parent
         line = f'agents: {{write: ["{shared or shown(folder)}"]}}'
         own = "$TMPDIR is a private folder of the run; " if shared in _SHARED[:2] else ""

@@ -593,6 +593,7 @@ class _References:
 
 _POLICIES = ("inherit", "minimal")
 _SEARCHED = ("PATH", "PYTHONPATH", "NODE_PATH")
+_MAX_LINKS = 40  # as the system follows
 
 
 def resolved_environment(
@@ -611,6 +612,7 @@ def resolved_environment(
         runner=runner,
         allows=gate.allows,
     )
+    gate.notes.extend(map(left_out_of_variable, context.project_code))
     env = resolver.base()
     for element in reversed(chain.elements):
         env = resolver.apply(env, element.spec.env_config, anchor.names)
@@ -633,6 +635,14 @@ def left_out_of_path(folder: str) -> str:
     return f"{folder}: left out of the PATH, as it lies in a project"
 
 
+def left_out_of_variable(name: str) -> str:
+    """The note on a variable of the user that names code where agents may write."""
+    return (
+        f"{name}: what it names in a project was left out; a signed tool may name it itself, "
+        f"in ENV_CONFIG (env_config)"
+    )
+
+
 def is_shell(chain: Chain) -> bool:
     """Whether it runs what its caller writes."""
     return chain.tool.item_id in SHELLS and tier_of(chain.tool.space) == SYSTEM
@@ -652,7 +662,7 @@ class ProjectGate:
 
     ``notes`` says what it may not, ``used`` what it may because the user approved it.
 
-    1. What lies outside of the project counts.
+    1. What lies outside of the project counts, unless it is a link into a project.
     2. An item of a bundle or of user space uses no program of a project.
     3. Anything else counts where the user approved it (``rye trust``).
     """
@@ -683,7 +693,13 @@ class ProjectGate:
         """
         relative = path_in_project(self._context.project_path, path)
         if relative is None:  # (1)
-            return True
+            leads_to = self._end_in_project(path)
+            if not leads_to:
+                return True
+            relative = path_in_project(self._context.project_path, leads_to)
+            if relative is None or not self._is_own:
+                self.notes.append(f"{path}: left out, as it is a link to {leads_to} in a project")
+                return False
         if not self._is_own and relative not in DOTENV_FILES:  # (2)
             return False
         if self._context.approves(relative, data):  # (3)
@@ -694,6 +710,17 @@ class ProjectGate:
         if note not in self.notes:
             self.notes.append(note)
         return False
+
+    def _end_in_project(self, path: str) -> str:
+        """Where a link of a folder outside leads into a project, on its way or at its end."""
+        for _ in range(_MAX_LINKS):
+            try:
+                path = str(Path(path).parent / Path(path).readlink())
+            except OSError:  # it is no link
+                return ""
+            if self._context.is_in_project(str(Path(path).parent)):
+                return os.path.normpath(path)
+        return path
 
 
 def process_environment(

@@ -62,6 +62,7 @@ from ryeos.run.chain import (
 from ryeos.run.command import (
     is_shell,
     left_out_of_path,
+    left_out_of_variable,
     original_variables,
     process_environment,
     resolved_environment,
@@ -480,11 +481,16 @@ class PrimitiveExecutor:
             self._context.platform,
             allows=rights.allows_variable(env),
         )
-        inside = self._context.project_programs
-        if inside and rights.allowance and is_shell(chain):
-            # What its caller writes could name these programs as well, and is held either way.
+        if rights.allowance:
+            self._context.note_project()
+        inside, code = self._context.project_programs, self._context.project_code
+        if (inside or code) and rights.allowance and is_shell(chain):
+            # What its caller writes could name these files as well, and is held either way.
             child_env["PATH"] = self._context.tool_environment(everything_counts)["PATH"]
-            notes = [left_out_of_path(one) for one in inside]
+            allows = rights.allows_variable(env)
+            given = self._context.process_env
+            child_env.update({one: given[one] for one in code if allows is None or allows(one)})
+            notes = [*map(left_out_of_path, inside), *map(left_out_of_variable, code)]
             log.warnings[:] = [one for one in log.warnings if one not in notes]
         return Materials(
             chain=chain,
@@ -628,7 +634,8 @@ def _editions(chain: Chain, files: AnchoredFiles) -> Iterator[tuple[Edition, Pat
         identity = item.identity
         if identity and item.signer and identity.kind == Kind.TOOL.value:
             ref = ItemRef(Kind.TOOL, identity.id)
-            yield Edition.of(ref, item, identity.version), item.target.path
+            edition = Edition.of(ref, item, identity.version, is_module=True)
+            yield edition, item.target.path
 
 
 def _as_evidence(element: ChainElement) -> dict[str, Any]:

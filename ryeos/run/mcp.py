@@ -20,7 +20,7 @@ from lillux.values import dataclass, field, replace
 from lillux.variables import read_dotenv
 from ryeos import __version__
 from ryeos.items.errors import ExecutorNotFoundError, SpecError
-from ryeos.items.refs import AI_DIRECTORY, Kind
+from ryeos.items.refs import AI_DIRECTORY, PROJECT, Kind, tier_of
 from ryeos.items.specs import type_name
 from ryeos.run.calls import (
     STDERR_TAIL_CHARACTERS,
@@ -44,7 +44,7 @@ from ryeos.run.command import (
 from ryeos.run.held import STARTER, HeldStart, in_environment
 from ryeos.run.model import ChainElement, Invocation
 from ryeos.run.parameters import valid_limit
-from ryeos.run.server_command import files_of_config
+from ryeos.run.server_command import files_of_config, program_name
 from ryeos.run.server_pins import (
     NPM,
     ServerInstaller,
@@ -340,9 +340,9 @@ def program(materials: Materials, services: Services) -> tuple[ServerConfig, Ser
     if not command.strip():
         raise SpecError("config.command", "expected a program, found nothing once it was filled in")
     argv = (command, *filled_arguments(command, list(words[1:]), names))
-    cwd = _cwd(found, materials)
+    cwd = _cwd(found, materials, command)
     files = (*files, *_named_files(argv, cwd, materials, services))
-    env = {**materials.child_env, **found.filled_mapping("env")}
+    env = {**_server_environment(found, materials), **found.filled_mapping("env")}
     return found, ServerProgram(argv=argv, cwd=cwd, env=env, files=files, installed=installed)
 
 
@@ -585,8 +585,32 @@ def _file_rules(config: Mapping[str, Any]) -> DependencyRules:
     return dependency_rules(declared)
 
 
-def _cwd(found: ServerConfig, materials: Materials) -> Path:
-    chosen = materials.caller_cwd or found.filled("cwd") or materials.anchor.cwd
+def _is_of_project(found: ServerConfig, materials: Materials) -> bool:
+    return tier_of(found.server.space if found.server else materials.chain.tool.space) == PROJECT
+
+
+def _server_environment(found: ServerConfig, materials: Materials) -> Mapping[str, str]:
+    """The environment of a server; one of user space imports nothing of the working folder.
+
+    ``python -m`` and ``-c`` look there first, and it is the project, where agents write (Python
+    3.11 and later).
+    """
+    if _is_of_project(found, materials):
+        return materials.child_env
+    return {"PYTHONSAFEPATH": "1", **materials.child_env}
+
+
+_LOOK_IN_FOLDER = frozenset({"npx", "npm", "pnpm", "pnpx", "yarn", "bun", "bunx"})
+"""Programs that start what they find in ``node_modules`` of the folder that they stand in."""
+
+
+def _cwd(found: ServerConfig, materials: Materials, command: str) -> Path:
+    chosen = materials.caller_cwd or found.filled("cwd")
+    if not chosen:
+        is_elsewhere = program_name(command) in _LOOK_IN_FOLDER and not _is_of_project(
+            found, materials
+        )
+        chosen = materials.anchor.names["user_space"] if is_elsewhere else materials.anchor.cwd
     if not isinstance(chosen, str):
         raise SpecError("cwd", f"expected a path, got {type_name(chosen)}")
     path = Path(materials.anchor.names["project_path"], chosen)

@@ -57,6 +57,7 @@ _ALLOWS: Mapping[str, Callable[[int], bool]] = {
 }
 _RESOLVE_S, _INSTALL_S = 300.0, 600.0
 _OUTPUT_BYTES = 16 * 1024 * 1024
+_OWN_CACHES = {"npm_config_cache": "npm", "PIP_CACHE_DIR": "pip"}
 
 
 class PackagesError(ChainError):
@@ -345,7 +346,7 @@ class Installer:
         outcome = self.runner.run(
             Command(
                 argv=argv,
-                env=self.env,
+                env=with_own_caches(self.env, folder if what == "resolve" else folder.parent),
                 cwd=folder,
                 timeout_s=_RESOLVE_S if what == "resolve" else _INSTALL_S,
                 max_output_bytes=_OUTPUT_BYTES,
@@ -360,6 +361,17 @@ class Installer:
             f"packages: cannot {what} them: {' '.join(errors[:3])[:500] or 'no reason was given'}",
             hint="it needs a package index that answers, and wheels of every package there",
         )
+
+
+def with_own_caches(env: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """The environment of a package manager with caches below a folder that no agent writes.
+
+    What is found there decides which version and digest a package has: the cache of the user's
+    own npm or pip, which agents may write, would let them decide. One that a variable names counts.
+    """
+    given = {name.upper() for name in env}
+    caches = {name: str(folder / "downloads" / kind) for name, kind in _OWN_CACHES.items()}
+    return {**env, **{name: path for name, path in caches.items() if name.upper() not in given}}
 
 
 def _from_report(report: str) -> list[str]:

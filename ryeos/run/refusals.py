@@ -32,6 +32,8 @@ _DENIED = (
         r"(?:^|: )([~/.][^:'\"\n]*|[^:\s'\"]+): (?:Permission denied|Operation not permitted)",
         re.MULTILINE,
     ),
+    re.compile(r"\s(/[^:'\"\s]+): (?:Permission denied|Operation not permitted)"),
+    re.compile(r"^npm (?:ERR!|error) path (/[^\n]+)$", re.MULTILINE),
 )
 _NETWORK = re.compile(
     r"getaddrinfo|[Cc]ould not resolve|Name or service not known|Temporary failure in name|"

@@ -40,7 +40,7 @@ from lillux.values import dataclass
 from ryeos.items.errors import RyeError, SpecError
 from ryeos.items.specs import ToolSpec
 from ryeos.run.installed import InstalledTree
-from ryeos.run.packages import Block, Installer, PackageList, PackagesError
+from ryeos.run.packages import Block, Installer, PackageList, PackagesError, with_own_caches
 from ryeos.run.server_command import NamedFile
 
 PINS = "pins"
@@ -540,11 +540,12 @@ class ServerInstaller:
         npm = find_on_path("npm", self.env.get("PATH", ""), platform=self.platform)
         if not npm:
             raise PackagesError("npm: not on the PATH", hint="install Node.js, or use another way")
+        env = with_own_caches(self.env, folder if what == "resolve" else folder.parent)
         flags = ("--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier")
         outcome = self.runner.run(
             Command(
                 argv=(npm, *words, *flags, "--loglevel=error"),
-                env={**self.env, "npm_config_ignore_scripts": "true"},
+                env={**env, "npm_config_ignore_scripts": "true"},
                 cwd=folder,
                 timeout_s=_INSTALL_S,
                 max_output_bytes=_OUTPUT_BYTES,

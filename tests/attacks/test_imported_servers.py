@@ -184,6 +184,30 @@ def test_a_proposed_change_is_refused_until_a_person_signs_it(lister: Lister) ->
     assert lister.call().status == 0
 
 
+def test_a_refresh_of_an_agent_replaces_no_signed_text(lister: Lister) -> None:
+    lister.offer({**ADD, "description": "Other"}, SUB, {"name": "new"})
+    folder = lister.cli.project / ".ai/tools/mcp"
+    before = {path: path.read_bytes() for path in folder.rglob("*.yaml")}
+
+    done = lister.cli("mcp", "refresh", "demo", "--propose", "--json", RYE_CONFINE="1").json
+
+    assert {path: path.read_bytes() for path in before} == before
+    assert done["status"] == "approval_required"
+    assert "Other" in done["contents"]["tool:mcp/demo/add"]
+    assert (folder / "demo/new.yaml").is_file()
+    assert lister.cli("verify", "tool:mcp/demo/new").status == 1
+
+
+def test_a_proposed_change_keeps_what_it_replaces(lister: Lister) -> None:
+    lister.offer({**ADD, "description": "Other"}, SUB)
+    before = (lister.cli.project / ".ai/tools/mcp/demo/add.yaml").read_bytes()
+
+    lister.cli("mcp", "refresh", "demo", "--propose")
+
+    kept = [path.read_bytes() for path in (lister.cli.home / ".ai").rglob("add.yaml.*")]
+    assert before in kept
+
+
 def test_edits_of_a_user_in_a_server_item_are_never_signed_by_a_refresh(
     lister: Lister,
 ) -> None:

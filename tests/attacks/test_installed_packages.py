@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from lillux.process import ProcessManager
 from ryeos.items.errors import IntegrityError
 from ryeos.run.installed import InstalledTree
+from ryeos.run.packages import with_own_caches
+from ryeos.run.server_pins import ServerInstaller
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="links, modes and rm")
 
@@ -125,3 +128,33 @@ def test_a_tree_without_a_record_was_not_installed(tree: InstalledTree) -> None:
     assert not tree.is_made
     with pytest.raises(IntegrityError):
         tree.require_unchanged()
+
+
+@posix
+def test_the_caches_that_agents_write_decide_about_no_package(tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    npm = tmp_path / "bin/npm"
+    npm.parent.mkdir()
+    npm.write_text(
+        f'#!/bin/sh\necho "$1 $npm_config_cache" >> {seen}\necho {{}} > package-lock.json\n',
+        "utf-8",
+    )
+    npm.chmod(0o755)
+    folder = tmp_path / "place/work"
+    folder.mkdir(parents=True)
+    env = {"PATH": f"{npm.parent}:/usr/bin:/bin", "HOME": str(tmp_path / "home")}
+    installer = ServerInstaller(ProcessManager(), env, sys.platform)
+
+    installer._npm("install", folder=folder, what="resolve")
+    installer._npm("ci", folder=folder, what="install")
+
+    assert seen.read_text("utf-8").split("\n")[:2] == [
+        f"install {folder}/downloads/npm",
+        f"ci {folder.parent}/downloads/npm",
+    ]
+
+
+def test_a_cache_that_the_user_names_counts(tmp_path: Path) -> None:
+    given = {"NPM_CONFIG_CACHE": "/srv/npm", "PIP_CACHE_DIR": "/srv/pip"}
+
+    assert with_own_caches(given, tmp_path) == given

@@ -14,7 +14,9 @@ import pytest
 from lillux.sandbox import landlock_version
 from lillux.seccomp import HARDENED, TRACING, can_filter, number_of
 from lillux.supervisor import can_supervise
+from lillux.values import replace
 from ryeos.items.errors import SpecError
+from ryeos.items.refs import PROJECT, Space
 from ryeos.run.model import ExecutionRequest, ExecutionResult
 from tests.support.workspace import Workspace
 
@@ -539,6 +541,105 @@ def test_a_shell_of_an_agent_has_the_programs_of_its_project(
     assert not any("PATH" in one for one in result.metadata.get("warnings", ()))
 
 
+def test_a_link_in_another_project_gives_no_folder_of_the_path(
+    prepared: Workspace, planted: Path, tmp_path: Path
+) -> None:
+    cache, link = prepared.home / ".cache/pip/bin", tmp_path / "other/tools"
+    cache.mkdir(parents=True)
+    link.symlink_to(cache)  # where its agent may write, and which is no project
+    (tmp_path / "linked").symlink_to(link)
+    prepared.env["PATH"] = f"{tmp_path}/linked:{link}:{os.environ['PATH']}"
+    request = ExecutionRequest(item_id="rye/bash/bash", parameters={"command": "echo $PATH"})
+
+    found = output(prepared.rye().executor.execute(request)).strip().split(":")
+
+    assert not {f"{tmp_path}/linked", str(link)} & set(found)
+
+
+def test_a_project_without_items_is_known_once_an_agent_worked_there(
+    prepared: Workspace, planted: Path, tmp_path: Path
+) -> None:
+    request = ExecutionRequest(item_id="rye/bash/bash", parameters={"command": "echo $PATH"})
+    other = tmp_path / "other"
+    (other / ".ai").rename(other / "no-items")
+    folder = f"{other}/node_modules/.bin"
+    before = prepared.rye().executor.execute(request)
+    there = replace(prepared.context(confines=True).spaces, project=Space(PROJECT, other))
+    in_other = ExecutionRequest(item_id="rye/bash/bash", parameters={"command": "true"})
+    prepared.rye(confines=True, spaces=there).executor.execute(in_other)
+    after = prepared.rye().executor.execute(request)
+
+    assert folder in output(before)
+    assert folder not in output(after)
+
+
+@pytest.mark.parametrize("space", ["user", "project"])
+def test_a_link_on_the_path_that_leads_into_a_project_runs_no_tool(
+    prepared: Workspace, planted: Path, space: str
+) -> None:
+    (prepared.user if space == "user" else prepared.project).signed("tools/mine/who.py", USERS_TOOL)
+    inside, outside = prepared.project_path / ".venv/bin", prepared.home / "linked"
+    between = prepared.project_path / "between"
+    outside.mkdir()
+    between.symlink_to("/bin/bash")  # as it is before an agent replaces it
+    for name in ("python3", "python", "node"):
+        (outside / name).symlink_to(inside / name)
+    (outside / "bash").symlink_to(between)
+    prepared.env["PATH"] = f"{outside}:{os.environ['PATH']}"
+
+    own = prepared.rye().executor.execute(ExecutionRequest(item_id="mine/who"))
+    request = ExecutionRequest(item_id="rye/bash/bash", parameters={"command": "echo $BASH"})
+    bundled = prepared.rye().executor.execute(request)
+
+    assert own.success, own.error
+    assert not planted.exists()
+    assert output(bundled).strip() not in {str(outside / "bash"), str(between)}
+    notes = " ".join(own.metadata["warnings"] + bundled.metadata["warnings"])
+    if space == "user":
+        leads = f"{outside}/python3: left out, as it is a link to {inside}/python3 in a project"
+        assert leads in notes
+    else:  # its own project's, which it could use if it were approved
+        assert f"{outside}/python3: not used, as you have not approved it" in notes
+    assert f"{outside}/bash: left out, as it is a link to {between} in a project" in notes
+
+
+CODE_VARIABLES = {
+    "PYTHONPATH": ("/usr/lib/x:{lib}", "/usr/lib/x"),
+    "NODE_PATH": ("{lib}", ""),
+    "LD_LIBRARY_PATH": ("{lib}:/opt/lib", "/opt/lib"),
+    "BASH_ENV": ("{lib}/env.sh", ""),
+    "PYTHONSTARTUP": ("start.py", ""),
+    "NODE_OPTIONS": ("--max-old-space-size=99 --require {lib}/x.js", ""),
+    "JAVA_TOOL_OPTIONS": ("-javaagent:{lib}/a.jar=x", ""),
+    "PERL5OPT": ("-I{lib} -Mx", ""),
+    "PERLLIB": ("/opt/perl", "/opt/perl"),
+    "RUBYLIB": ("{lib}/../other:/opt/ruby", "/opt/ruby"),
+    "LUA_PATH": ("{lib}/?.lua;;", ""),
+    "RUBYOPT": ("-r./x", ""),
+    "JDK_JAVA_OPTIONS": ("-Djava.library.path=/opt/a", "-Djava.library.path=/opt/a"),
+    "ENV": ("production", "production"),
+    "LD_BIND_NOW": ("1", "1"),
+}
+
+
+@pytest.mark.parametrize("name", [*CODE_VARIABLES])
+def test_variables_of_the_user_load_no_code_of_a_project(prepared: Workspace, name: str) -> None:
+    library = prepared.project_path / "lib"
+    library.mkdir()
+    given, kept = (one.format(lib=library) for one in CODE_VARIABLES[name])
+    prepared.env[name] = given
+    asked = ExecutionRequest(item_id="rye/bash/bash", parameters={"command": f"echo ${name}"})
+
+    own = prepared.rye().executor.execute(asked)
+    agents = shell(prepared, f"echo ${name}")
+
+    assert output(own).strip() == kept
+    assert output(agents).strip() == given  # held to the project, whatever it loads
+    notes = [one for one in own.metadata.get("warnings", ()) if one.startswith(f"{name}: ")]
+    assert len(notes) == (given != kept)
+    assert prepared.rye().context.own_environment.get(name, "") == kept
+
+
 # --- policy ---------------------------------------------------------------------------------------
 
 
@@ -624,6 +725,35 @@ def test_no_hint_names_what_no_policy_gives(
     assert refused["policy"].startswith("agents do not get this: ")
     assert why in refused["policy"]
     assert "agents: {" not in refused["policy"]
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("mkdir $A/.cache/foo", '["~/.cache/foo"]'),
+        ("echo x > $A/notes/a", '["~/notes"]'),
+        (
+            "printf 'npm error path %s\\nnpm error EACCES\\n' $A/.npm/_npx/a >&2; false",
+            "~/.npm/_npx",
+        ),
+    ],
+)
+def test_a_hint_gives_the_folder_of_one_program(
+    prepared: Workspace, command: str, line: str
+) -> None:
+    for name in (".cache", "notes", ".npm/_npx"):
+        (prepared.home / name).mkdir(parents=True, exist_ok=True)
+
+    refused = shell(prepared, f"{command}; exit 1").metadata["refused"]
+
+    assert line in refused[0]["policy"]
+
+
+def test_a_path_within_a_sentence_is_named(prepared: Workspace) -> None:
+    refused = shell(prepared, "git config --global user.name x").metadata["refused"]
+
+    assert [one["target"] for one in refused] == [f"{prepared.home}/.config/git/config"]
+    assert refused[0]["policy"].startswith("agents do not get this: ")
 
 
 def test_a_refused_semaphore_names_shared_memory(prepared: Workspace) -> None:

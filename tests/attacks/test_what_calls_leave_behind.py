@@ -94,7 +94,7 @@ def made(workspace: Workspace, *, imported: str = "", called: str = "pass") -> N
 
 
 @contextmanager
-def calling(workspace: Workspace) -> Iterator[Callable[[str], dict[str, Any]]]:
+def calling(workspace: Workspace) -> Iterator[Callable[..., dict[str, Any]]]:
     """What makes calls in one server, each with a receipt; the result with its receipt."""
     with closing(FunctionHost()) as functions:
         rye = workspace.rye(receipts="on", functions=functions)

@@ -7,6 +7,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -691,6 +692,43 @@ tried(lambda: socket.socket(socket.AF_UNIX).bind(".ai/made"))
     assert run(code, project, narrow) == ["13", "13", "13", "13", "13", "True", "13", "13"]
     assert run(code, project, named)[:3] == ["b'service'"] * 3
     assert not (project.parent / "made").exists()
+
+
+def test_in_a_shared_folder_only_sockets_of_the_run_itself_are_reached() -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        other = Path(name, "agent")
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(other))
+            server.listen()
+            code = (
+                LOCAL
+                + f"""
+tried(lambda: reached({str(other)!r}))
+own = {name!r} + "/own"
+server = socket.socket(socket.AF_UNIX)
+server.bind(own)
+server.listen()
+socket.socket(socket.AF_UNIX).connect(own)
+print(bool(server.accept()))
+os.rename({str(other)!r}, own + "2")
+tried(lambda: reached(own + "2"))
+"""
+            )
+            given = Mediation((Path("/tmp"),))
+            lines = run(
+                code, Path(name), Confinement(writable=(NULL,), mediated=given, local_sockets=())
+            )
+            named = Confinement(
+                writable=(NULL,), mediated=given, local_sockets=(Path(name, "own2"),)
+            )
+            connected = run(
+                LOCAL + f"socket.socket(socket.AF_UNIX).connect({name!r} + '/own2'); print('in')",
+                Path(name),
+                named,
+            )
+
+    assert lines == ["13", "True", "13"]
+    assert connected == ["in"]
 
 
 def test_streams_of_the_internet_work_beside_limited_local_sockets(project: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.process.model import CapturedStream, Outcome
-from ryeos.cli.progress import Spinner
+from ryeos.cli.progress import Spinner, end_spinner
 from ryeos.cli.run import ToolOutput, may_be_json
 from ryeos.run.calls import cause_in, map_outcome
 from tests.support.command_line import CommandLine, program_of
@@ -279,6 +279,18 @@ def shown_between(
         spinner._ended.wait(silent_s)
         sys.stdout.write("end\n")
     return screen.getvalue(), changes
+
+
+def test_the_spinner_ends_before_a_pager_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setattr(sys, "stderr", screen)
+    with Spinner(screen, quiet_s=0.0, again_s=0.0) as spinner:
+        end_spinner()
+
+        assert spinner._ended.is_set()
+        assert (sys.stdout, sys.stderr) == (screen, screen)
+    end_spinner()  # there is none
 
 
 def test_after_a_whole_line_the_spinner_comes_back_and_goes_again(
