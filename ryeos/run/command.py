@@ -1095,6 +1095,7 @@ class FunctionCall:
             environment=self.environment,
             needs_folder=self.single.rights.needs_folder,
             program=program_at(invocation.argv[0]),
+            is_observed=bool(self.single.rights.lasting_folders),
             rules=invocation.confinement.state() if invocation.confinement else None,
         )
 
