@@ -18,7 +18,7 @@ from typing import Any
 from lillux.files import read_bytes, safe_join
 from lillux.patterns import pattern
 from lillux.values import dataclass
-from ryeos.items.errors import ParameterError, RyeError, SpecError
+from ryeos.items.errors import RyeError, SpecError
 from ryeos.items.line_ends import pinned_bytes
 
 RUNTIME = "rye/core/runtimes/task/task"
@@ -122,7 +122,7 @@ class TaskItem:
                 raise _stopped(f"{name}: was not there when this was signed", "if it is right")
 
     def words(self, given: Mapping[str, Any]) -> tuple[str, ...]:
-        """The words behind the command for these parameters. Raises ParameterError."""
+        """The words behind the command for these parameters. Raises RyeError `EXECUTION_FAILED`."""
         named, placed = list[str](), list[str]()
         places = [one for one in self.arguments if not one.flag and _is_given(given, one.name)]
         last = self.arguments.index(places[-1]) if places else -1
@@ -132,7 +132,7 @@ class TaskItem:
                 if one.default is None:
                     behind = self.arguments[last].name
                     problem = f"{one.name}: expected a value, as {behind} stands behind it"
-                    raise ParameterError([problem])
+                    raise RyeError(problem, code="EXECUTION_FAILED")
                 value = one.default
             if value is not None:
                 values = [str(each) for each in (value if isinstance(value, list) else [value])]
@@ -143,7 +143,7 @@ class TaskItem:
         for word in words:  # runners hand them to a shell
             if not _PLAIN.fullmatch(word):
                 allowed = "letters, digits, blanks and . / : @ % + , = _ -"
-                raise ParameterError([f"{word[:200]!r}: expected {allowed}"])
+                raise RyeError(f"{word[:200]!r}: expected {allowed}", code="EXECUTION_FAILED")
         return tuple(words)
 
 
@@ -156,7 +156,9 @@ def _words(one: TaskArgument, value: object, values: list[str]) -> Iterator[str]
         yield from values
     elif one.form == "spread":
         if any(each.startswith("-") for each in values):
-            raise ParameterError([f"{one.name}: expected words that do not begin with '-'"])
+            raise RyeError(
+                f"{one.name}: expected words that do not begin with '-'", code="EXECUTION_FAILED"
+            )
         yield from (one.flag, *values)
     elif one.flag.startswith("--"):
         yield from (f"{one.flag}={each}" for each in values)

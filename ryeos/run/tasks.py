@@ -17,7 +17,7 @@ def task_call(materials: Materials, services: Services) -> ProcessCall:
 
     (1) the tool's own config, as it was signed   (2) the files   (3) words of the parameters
 
-    Raises SpecError, ParameterError, ProgramNotFoundError, RyeError `EXECUTION_FAILED`.
+    Raises SpecError, ProgramNotFoundError, RyeError `EXECUTION_FAILED`.
     """
     tool = materials.chain.tool
     if tool.item is None or tool.item.target.suffix not in {".yaml", ".yml", ".json", ".toml"}:

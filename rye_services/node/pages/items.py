@@ -225,6 +225,13 @@ def item_page_router(pages: Pages) -> APIRouter:
 
         return pages.shown(request, page)
 
+    _add_form(routes, pages)
+    _add_secret_pages(routes, pages)
+    _add_webhook_page(routes, pages)
+    return routes
+
+
+def _add_form(routes: APIRouter, pages: Pages) -> None:
     @routes.get(FORM_PAGE)
     def form(request: Request, path: Text, item: Text) -> Response:
         def page(guest: Guest) -> Response | None:
@@ -259,10 +266,6 @@ def item_page_router(pages: Pages) -> APIRouter:
 
         limits = (_LONGEST_FORM, _MOST_FIELDS + 10)
         return await pages.changed(request, EXECUTE, change, Role.RUN, limits=limits)
-
-    _add_secret_pages(routes, pages)
-    _add_webhook_page(routes, pages)
-    return routes
 
 
 def _add_secret_pages(routes: APIRouter, pages: Pages) -> None:
