@@ -21,13 +21,14 @@ from lillux.variables import read_dotenv
 from ryeos.app.workspace import Rye
 from ryeos.imports.plan import ProposedItem
 from ryeos.imports.server_items import SERVER_FOLDER
+from ryeos.items.context import Context
 from ryeos.items.refs import Space
 from ryeos.items.specs import tool_spec
 from ryeos.items.yaml import parse_yaml
 from ryeos.run.anchor import Anchor
 from ryeos.run.calls import MappedResult
 from ryeos.run.command import filled_arguments, max_output_bytes
-from ryeos.run.confinement import CallRights, Level, PathFiller, policy_of
+from ryeos.run.confinement import CallRights, Level, PathFiller, SandboxPolicy, policy_of
 from ryeos.run.mcp import (
     McpStdioCall,
     ServerConfig,
@@ -134,16 +135,7 @@ def _call_of(rye: Rye, item: ProposedItem, space: Space) -> McpStdioCall | None:
     element = ChainElement(
         item_id=item.ref.id, requested_id=item.ref.id, space=space.label, spec=spec
     )
-    filling = PathFiller(Anchor(names=fixed), context, element, {})
-    rights = CallRights(
-        level=policy.level,
-        declared_by=item.ref.id,
-        private=policy.private,
-        network_env=context.process_env,
-        filling=filling,
-        context=context,
-    ).narrowed(spec.sandbox)
-    rights = replace(rights, declared=rights.rights)
+    rights = _rights_of(context, policy, element, Anchor(names=fixed))
     command = as_text(fill(spec.config["command"], names))
     words = (command, *filled_arguments(command, spec.config.get("args") or (), names))
     cwd = Path(project, found.filled("cwd"))
@@ -169,6 +161,22 @@ def _call_of(rye: Rye, item: ProposedItem, space: Space) -> McpStdioCall | None:
         starter=b"",
         silent=SilentServer((*words, str(cwd), "trial"), context.process_env),
     )
+
+
+def _rights_of(
+    context: Context, policy: SandboxPolicy, element: ChainElement, anchor: Anchor
+) -> CallRights:
+    """What the server's own header lets it do, and no more."""
+    everything = CallRights(
+        level=policy.level,
+        declared_by=element.item_id,
+        private=policy.private,
+        network_env=context.process_env,
+        filling=PathFiller(anchor, context, element, {}),
+        context=context,
+    )
+    rights = everything.narrowed(element.spec.sandbox)
+    return replace(rights, declared=rights.rights)
 
 
 def _variables(rye: Rye, item: ProposedItem) -> dict[str, str]:

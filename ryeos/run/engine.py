@@ -514,15 +514,7 @@ class PrimitiveExecutor:
         )
         if rights.allowance:
             self._context.note_project()
-        inside, code = self._context.project_programs, self._context.project_code
-        if (inside or code) and rights.allowance and is_shell(chain):
-            # What its caller writes could name these files as well, and is held either way.
-            child_env["PATH"] = self._context.tool_environment(everything_counts)["PATH"]
-            allows = rights.allows_variable(env)
-            given = self._context.process_env
-            child_env.update({one: given[one] for one in code if allows is None or allows(one)})
-            notes = [*map(left_out_of_path, inside), *map(left_out_of_variable, code)]
-            log.warnings[:] = [one for one in log.warnings if one not in notes]
+            self._give_projects_code(chain, rights.allows_variable(env), child_env, log)
         return Materials(
             chain=chain,
             config=config,
@@ -540,6 +532,26 @@ class PrimitiveExecutor:
             rights=rights,
             caller_texts=written.values if written else None,
         )
+
+    def _give_projects_code(
+        self,
+        chain: Chain,
+        allows: Callable[[str], bool] | None,
+        child_env: dict[str, str],
+        log: "ExecutionLog",
+    ) -> None:
+        """Let a confined shell have programs and code of its project that were left out.
+
+        What its caller writes could name these files as well, and is held either way.
+        """
+        inside, code = self._context.project_programs, self._context.project_code
+        if not ((inside or code) and is_shell(chain)):
+            return
+        child_env["PATH"] = self._context.tool_environment(everything_counts)["PATH"]
+        given = self._context.process_env
+        child_env.update({one: given[one] for one in code if allows is None or allows(one)})
+        notes = [*map(left_out_of_path, inside), *map(left_out_of_variable, code)]
+        log.warnings[:] = [one for one in log.warnings if one not in notes]
 
     def _rights(self, prepared: "PreparedCall", request: ExecutionRequest) -> CallRights:
         """The rights of the call. A watched call has the rights of its caller."""
