@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from math import isfinite
 from typing import Any, TypeAlias
 
@@ -49,9 +50,22 @@ def shown(text: str) -> str:
     return repr(cut)
 
 
+_FEW = 4096
+
+
+@lru_cache(maxsize=2)
+def _line_ends(text: str) -> list[int]:
+    """Where the lines of a text end: who asks for thousands of lines counts once."""
+    return [match.start() for match in re.finditer("\n", text)]
+
+
 def line_of(text: str, position: int) -> int:
     """The line, counted from 1, that a position of the text lies on."""
-    return text.count("\n", 0, position) + 1
+    if position < _FEW:
+        return text.count("\n", 0, position) + 1
+    from bisect import bisect_left
+
+    return bisect_left(_line_ends(text), position) + 1
 
 
 # --- header tags ----------------------------------------------------------------------------------
