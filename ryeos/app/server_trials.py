@@ -15,14 +15,15 @@ from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.interpreters import ResolvedEnv
 from lillux.mcp_client.versions import AllowedVersions
-from lillux.templating import Names
+from lillux.templating import Names, as_text, fill
 from lillux.values import dataclass, replace
 from lillux.variables import read_dotenv
 from ryeos.app.workspace import Rye
 from ryeos.imports.plan import ProposedItem
 from ryeos.imports.server_items import SERVER_FOLDER
+from ryeos.items.context import Context
 from ryeos.items.refs import Space
-from ryeos.items.specs import ToolSpec, tool_spec
+from ryeos.items.specs import tool_spec
 from ryeos.items.yaml import parse_yaml
 from ryeos.run.anchor import Anchor
 from ryeos.run.calls import MappedResult
@@ -113,21 +114,42 @@ def _call_of(rye: Rye, item: ProposedItem, space: Space) -> McpStdioCall | None:
     policy = policy_of(rye.config, context)
     if policy.level is Level.OFF or spec.sandbox is None:
         return None
-    found, rights = _server_of(rye, item, spec), _rights_of(rye, item, spec, space, policy)
-    command = found.filled("command")
-    args = filled_arguments(command, spec.config.get("args") or (), found.names)
-    cwd = Path(str(found.names.fixed["project_path"]), found.filled("cwd"))
+    project = str(context.project_path or context.cwd)
+    user = context.spaces.user
+    fixed = {
+        "project_path": project,
+        "user_space": str(user.base),
+        "tool_id": item.ref.id,
+        **dict.fromkeys(("tool_dir", "anchor_path"), project),
+    }
+    variables = _variables(rye, item)
+    names = Names(variables=variables, fixed=fixed)
+    found = ServerConfig(
+        tool_name="",
+        config=spec.config,
+        names=names,
+        variables=Variables(variables),
+        wanted=AllowedVersions(),
+        timeout_s=None,
+    )
+    element = ChainElement(
+        item_id=item.ref.id, requested_id=item.ref.id, space=space.label, spec=spec
+    )
+    rights = _rights_of(context, policy, element, Anchor(names=fixed))
+    command = as_text(fill(spec.config["command"], names))
+    words = (command, *filled_arguments(command, spec.config.get("args") or (), names))
+    cwd = Path(project, found.filled("cwd"))
     surroundings = server_environment(context.tool_environment(), space.tier)
     env = {**surroundings, **found.filled_mapping("env")}
     env = server_variables(env, found, rights.allows_variable(ResolvedEnv(variables=env)))
     program = rights.program(command, env, str(cwd))
     return McpStdioCall(
         found=found,
-        server=ServerProgram(argv=(command, *args), cwd=cwd, env=env),
+        server=ServerProgram(argv=words, cwd=cwd, env=env),
         arguments={},
         contributed=(),
         invocation=Invocation(
-            argv=(program, *args),
+            argv=(program, *words[1:]),
             env=env,
             cwd=cwd,
             stdin=b"",
@@ -137,47 +159,23 @@ def _call_of(rye: Rye, item: ProposedItem, space: Space) -> McpStdioCall | None:
         ),
         rights=rights,
         starter=b"",
-        silent=SilentServer((command, *args, str(cwd), "trial"), context.process_env),
+        silent=SilentServer((*words, str(cwd), "trial"), context.process_env),
     )
-
-
-def _server_of(rye: Rye, item: ProposedItem, spec: ToolSpec) -> ServerConfig:
-    """The server, as its item will say."""
-    variables = _variables(rye, item)
-    return ServerConfig(
-        tool_name="",
-        config=spec.config,
-        names=Names(variables=variables, fixed=_fixed(rye, item)),
-        variables=Variables(variables),
-        wanted=AllowedVersions(),
-        timeout_s=None,
-    )
-
-
-def _fixed(rye: Rye, item: ProposedItem) -> dict[str, str]:
-    project = str(rye.context.project_path or rye.context.cwd)
-    return {
-        "project_path": project,
-        "user_space": str(rye.context.spaces.user.base),
-        "tool_id": item.ref.id,
-        **dict.fromkeys(("tool_dir", "anchor_path"), project),
-    }
 
 
 def _rights_of(
-    rye: Rye, item: ProposedItem, spec: ToolSpec, space: Space, policy: SandboxPolicy
+    context: Context, policy: SandboxPolicy, element: ChainElement, anchor: Anchor
 ) -> CallRights:
-    """The rights that its item declares, with their paths filled in."""
-    item_id, context = item.ref.id, rye.context
-    element = ChainElement(item_id=item_id, requested_id=item_id, space=space.label, spec=spec)
-    rights = CallRights(
+    """What the server's own header lets it do, and no more."""
+    everything = CallRights(
         level=policy.level,
-        declared_by=item_id,
+        declared_by=element.item_id,
         private=policy.private,
         network_env=context.process_env,
-        filling=PathFiller(Anchor(names=_fixed(rye, item)), context, element, {}),
+        filling=PathFiller(anchor, context, element, {}),
         context=context,
-    ).narrowed(spec.sandbox)
+    )
+    rights = everything.narrowed(element.spec.sandbox)
     return replace(rights, declared=rights.rights)
 
 

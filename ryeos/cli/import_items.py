@@ -131,7 +131,7 @@ def import_sources(session: Session, found: Sequence[tuple[ImportKind, ImportSou
 def _tried(session: Session, plan: ImportPlan, due: Sequence[PlannedWrite]) -> ImportPlan:
     """The plan, its local servers with what their rights keep them from: they were started once.
 
-    A person agrees to that start; for an agent, and where no person can be asked, none is started.
+    A person agrees to that start; for an agent, and without a terminal to ask at, none is started.
     """
     from ryeos.app.server_trials import MAX_TRIALS, is_local_server, with_trial
 

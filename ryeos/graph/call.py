@@ -283,6 +283,7 @@ class GraphCall:
             "node_count": len(graph.nodes),
             "path": planned_path(graph, inputs) if not options.resume else [],
             **self._limits(graph, options),
+            "timeout_s": self._materials.timeout_s,
             "sandbox": self._materials.rights.describe(),
             "warnings": [str(warning) for warning in self._reading.warnings],
         }

@@ -33,7 +33,7 @@ from ryeos.app.sign import (
 from ryeos.app.verbs import project_of
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import ItemValidationError, RyeError, error_envelope
-from ryeos.items.refs import ItemRef
+from ryeos.items.refs import REQUESTER, ItemRef
 from ryeos.mcp.listing import PROPOSAL, SCHEME
 from ryeos.mcp.questions import (
     Question,
@@ -259,6 +259,22 @@ def may_execute(
     return _not_approved(ref)
 
 
+_MAY_RUN = (
+    "run commands",
+    (
+        "They can write this project (not its .ai folder) and a folder for temporary files, read"
+        " what you can read except your keys, and use the network."
+    ),
+)
+_MAY_SEND = (
+    "send requests",
+    (
+        "They can reach each host that this machine reaches, those of its own network too, and send"
+        " it what the agent has read."
+    ),
+)
+
+
 def _may_use_shell(
     ref: ItemRef, arguments: Mapping[str, object], questions: ClientQuestions
 ) -> dict[str, Any] | None:
@@ -274,13 +290,11 @@ def _may_use_shell(
     if said is None:
         said = questions.answered(f"session:{ref}")
         if said is None:
+            what, may = _MAY_SEND if ref.id == REQUESTER else _MAY_RUN
             given = shown_words(str(arguments.get("parameters")))
             message = (
-                f"{shown_words(client) or 'An agent'} wants to run commands that it writes itself, "
-                f"with {ref}.\n"
-                "They can write this project (not its .ai folder) and a folder for temporary "
-                "files, read what you can read except your keys, and use the network.\n"
-                f"The first is:\n{given}"
+                f"{shown_words(client) or 'An agent'} wants to {what} that it writes itself, "
+                f"with {ref}.\n{may}\nThe first is:\n{given}"
             )
             return questions.question(f"session:{ref}", message, "allow it for this session")
         questions.session[name] = said

@@ -350,7 +350,7 @@ def tool_result(
 
 
 def _without_told(envelope: Mapping[str, Any], told: set[str]) -> Mapping[str, Any]:
-    """The envelope without warnings of approval that the client has had; the rest it has now."""
+    """The envelope without warnings of approval that an earlier one had; ``told`` gets others."""
     warnings = envelope.get("warnings")
     if not isinstance(warnings, list | tuple):
         return envelope

@@ -86,7 +86,9 @@ def build_invocation(materials: Materials) -> Invocation:
     anchor, env = materials.anchor, materials.env
     fixed = engine_values(materials)
     names = replace(
-        template_names(materials, fixed), hidden=_CALLERS_ONLY, verbatim=frozenset({_SCRIPT})
+        template_names(materials, fixed),
+        hidden=_CALLERS_ONLY,
+        verbatim=frozenset({_SCRIPT, *(materials.caller_texts or ())}),
     )
     cwd = _cwd(materials, names)
     fixed["cwd"] = str(cwd)
@@ -126,7 +128,8 @@ def build_invocation(materials: Materials) -> Invocation:
         attempts=materials.request.attempts,
         withheld=materials.withheld,
         sealed=_sealed(chain, (command, *arguments)),
-        is_text=bool(script_keys(config)) and not _own_template(chain, config),
+        is_text=materials.caller_texts is not None
+        or (bool(script_keys(config)) and not _own_template(chain, config)),
     )
 
 
@@ -400,6 +403,7 @@ def engine_values(materials: Materials) -> dict[str, object]:
         "tool_id": materials.chain.tool.item_id,
         "params_json": params_text(materials.values.tool),
         "timeout": materials.timeout_s,
+        **(materials.caller_texts or {}),
     }
 
 
@@ -1091,6 +1095,7 @@ class FunctionCall:
             environment=self.environment,
             needs_folder=self.single.rights.needs_folder,
             program=program_at(invocation.argv[0]),
+            is_observed=bool(self.single.rights.lasting_folders),
             rules=invocation.confinement.state() if invocation.confinement else None,
         )
 

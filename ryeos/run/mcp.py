@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.cancellation import Cancellation
 from lillux.errors import ConfigurationError, LilluxError
+from lillux.fields import ABSENT
 from lillux.mcp_client.session import (
     ClientInfo,
     McpClientError,
@@ -395,9 +396,11 @@ def _server_item(materials: Materials, services: Services, names: Names) -> Chai
             )
         server = by_path
     if server and server.spec.tool_type != SERVER_TYPE:
+        found = server.spec.tool_type or "a module without a header"
         raise SpecError(
             "config.server",
-            f"expected tool_type {SERVER_TYPE}, {server.item_id} is {server.spec.tool_type}",
+            f"expected tool_type {SERVER_TYPE}, {server.item_id} is {found}",
+            hint="the file of a server's program is named by config.mcp_server_path",
         )
     return server
 
@@ -554,6 +557,13 @@ def _server_file(
                 hint="put it below .ai/tools/ and sign it",
             )
         return str(path), ()
+    if template is None and companion.spec.executor_id is ABSENT:
+        # A module was signed to be imported: the caller does not make a program of it.
+        raise companion_error(
+            str(path),
+            "expected a tool as the server file that a caller chooses, found a module",
+            hint="write mcp_server_path into the config of the tool, or give the file a header",
+        )
     rules = _file_rules(found.config)
     neighbours = services.neighbours(companion, rules) if rules.enabled else ()
     own = (companion.item,) if companion.item else ()

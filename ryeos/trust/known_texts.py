@@ -3,7 +3,7 @@
 A caller names each by the reference of its item and the digest of its text. A run holds the bytes
 that it has read itself against them, also in the background and in the calls of a graph.
 
-A file of its own as only a run whose caller knows such texts imports it.
+It is a file of its own because runs of persons import nothing of it.
 """
 
 from collections.abc import Mapping

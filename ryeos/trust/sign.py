@@ -61,7 +61,7 @@ from ryeos.items.refs import (
 from ryeos.items.specs import EXTRACTOR_TYPE, tool_spec
 from ryeos.trust.file_types import extract, problems
 from ryeos.trust.keys import SigningKey
-from ryeos.trust.resolver import candidates, escaped, is_regular_file, locations
+from ryeos.trust.resolver import candidates, escaped, is_regular_file, locations, passed_over
 from ryeos.trust.signature import (
     DETACHED_SUFFIXES,
     MAX_ITEM_BYTES,
@@ -196,7 +196,8 @@ def targets_of_glob(
     Without a slash the pattern is for the last segment at any depth; with one it starts at the
     kind's folder, ``*`` stays within a segment and ``**`` stands for any number of them.
     Modules beside tools count, also ``__init__.py``: a tool that imports them needs them signed.
-    ``warn`` learns which files match and are left out.
+    ``warn`` learns which files match and are left out, hidden ones and those in folders that no
+    pattern enters too.
     """
     matches = glob_matcher(pattern)
     kinds = (kind,) if kind else (Kind.TOOL, Kind.DIRECTIVE, Kind.KNOWLEDGE)
@@ -211,6 +212,8 @@ def targets_of_glob(
                 left_out.append(path.relative_to(space.directory(one)).as_posix())
             else:
                 found.append(SignTarget(path=path, kind=one, space=space, ref=ref))
+        if warn:
+            left_out += passed_over(space, one, matches, modules=one is Kind.TOOL)
     if left_out and found and warn:
         names = ", ".join(left_out[:_NAMED_FILES])
         more = f" and {len(left_out) - _NAMED_FILES} more" if len(left_out) > _NAMED_FILES else ""
@@ -643,6 +646,8 @@ def _list_problems(text: str) -> Iterator[str]:
 def _spec_problems(header: Mapping[str, Any], suffix: str) -> tuple[str, ...]:
     """What would keep a tool from ever running: fields of a wrong shape, an invalid schema."""
     from lillux.schema import validate_schema
+    from ryeos.items.task_items import RUNTIME as TASK_RUNTIME
+    from ryeos.items.task_items import TaskItem
 
     try:
         spec = tool_spec(header, suffix)
@@ -650,6 +655,8 @@ def _spec_problems(header: Mapping[str, Any], suffix: str) -> tuple[str, ...]:
             valid_id(spec.executor_id)
         if spec.config_schema is not None:
             validate_schema(spec.config_schema)
+        if spec.executor_id == TASK_RUNTIME:
+            TaskItem.from_config(spec.config)
     except LilluxError as error:
         return (str(error),)
     return ()
