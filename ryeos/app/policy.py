@@ -13,9 +13,9 @@ Only user space is read: a project that came from somewhere gives no rights. The
     projects: [~/shops/*]         # which an agent may name beside that of its server
 
 The first rule that fits decides; without one an item may be executed. For the items that run what
-their caller writes (`SHELLS`), ``shells`` is the last rule: ``session`` asks once for each client
-and session where the client can ask its user. The command line (``--allow``, ``--ask``, ``--deny``)
-can only make that stricter. What is denied is neither found nor read.
+their caller writes (`RUN_COMMANDS`), ``shells`` is the last rule: ``session`` asks once for each
+client and session where the client can ask its user. The command line (``--allow``, ``--ask``,
+``--deny``) can only make that stricter. What is denied is neither found nor read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 from lillux.values import dataclass
 from ryeos.items.errors import RyeError, UsageError
-from ryeos.items.refs import SHELLS, USER, ItemRef, Kind
+from ryeos.items.refs import RUN_COMMANDS, USER, ItemRef, Kind
 from ryeos.trust.config import ConfigReader
 from ryeos.trust.sign import glob_matcher
 
@@ -35,11 +35,11 @@ _RULE_KEYS = {"client", "items", "decision"}
 
 
 def may_name_shell(text: object) -> bool:
-    """Whether an id, as a caller writes it, can mean one of `SHELLS`: resolving it costs more."""
+    """Whether an id, as a caller writes it, can be one of `RUN_COMMANDS`: resolving costs more."""
     return isinstance(text, str) and any(name in text for name in _SHELL_NAMES)
 
 
-_SHELL_NAMES = tuple(name.rpartition("/")[2] for name in sorted(SHELLS))
+_SHELL_NAMES = tuple(name.rpartition("/")[2] for name in sorted(RUN_COMMANDS))
 
 
 class SignMode(StrEnum):
@@ -106,13 +106,13 @@ class AgentPolicy:
         """
         said = (_first(rules, client, ref) for rules in (self.rules, self.flags))
         found = [one for one in said if one]
-        if not self._has_rule(client, ref) and ref.id in SHELLS:
+        if not self._has_rule(client, ref) and ref.id in RUN_COMMANDS:
             found.append(_OF_SHELLS[self.shells])
         return max(found, key=list(Decision).index, default=Decision.ALLOW)
 
     def asks_once(self, client: str, ref: ItemRef) -> bool:
         """Whether a client's user is asked about an item once for the whole session."""
-        is_shell = ref.kind is Kind.TOOL and ref.id in SHELLS
+        is_shell = ref.kind is Kind.TOOL and ref.id in RUN_COMMANDS
         return is_shell and self.shells is ShellMode.SESSION and not self._has_rule(client, ref)
 
     def _has_rule(self, client: str, ref: ItemRef) -> bool:

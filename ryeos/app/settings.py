@@ -76,7 +76,7 @@ SETTINGS: Mapping[str, Mapping[str, _Schema]] = {
     },
     "cas/manifest.yaml": {
         "manifest": _only(skip_dirs=_TEXTS, hard_exclude=_only(names=_TEXTS, patterns=_TEXTS)),
-        "sync": _only(include=_TEXTS, exclude=_TEXTS),
+        "sync": _only(include=_TEXTS, exclude=_TEXTS, gitignore=_FLAG),
     },
     "execution/execution.yaml": {"defaults": _LIMITS, "tools": _mapping_of(_LIMITS)},
     INTEGRITY_PATH: {"require_full_coverage": _FLAG},
@@ -91,7 +91,13 @@ SETTINGS: Mapping[str, Mapping[str, _Schema]] = {
         "rules": {"type": ["array", "null"]},
         "agents": {"type": ["object", "null"]},
     },
-    POLICY_PATH: {"sign": _TEXT, "rules": {"type": ["array", "null"]}, "tools": _TEXTS},
+    POLICY_PATH: {
+        "sign": _TEXT,
+        "shells": _TEXT,
+        "rules": {"type": ["array", "null"]},
+        "tools": _TEXTS,
+        "projects": _TEXTS,
+    },
     "file-system/access.yaml": {"allow": _TEXTS},
     HOOKS_PATH: {"hooks": {"type": ["array", "null"], "items": _HOOK}},
     "web/access.yaml": {"allow_private": _TEXTS},

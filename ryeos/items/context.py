@@ -128,6 +128,7 @@ class Context:
     passphrase    gives that of the user's key, whose file is named; None without a terminal
     approves      whether the user approved a path of the project (``rye trust``)
     holds         gives an approved environment with its bytes, by the path of its Python
+    is_copy       the project is a copy for one test case: nothing below its ``.ai`` gives rights
     program_words gives what starts this program once more, () where that is not known
     """
 
@@ -149,6 +150,7 @@ class Context:
     node_policy: Mapping[str, object] = field(default_factory=dict)
     reaches_sockets: bool = False
     receipts: str = ""
+    is_copy: bool = False
     passphrase: Passphrase = no_passphrase
 
     def program_variables(self) -> Mapping[str, str]:

@@ -246,7 +246,10 @@ def _write(place: str, data: bytes) -> None:
 
 @contextmanager
 def _marked_as_used(path: Path) -> Iterator[None]:
-    """A lock on the folder, which ends with this process: a folder without one was left behind."""
+    """A lock on the folder, which ends with this process: a folder without one was left behind.
+
+    Who reads a folder can lock it, so this does not wait: a locked one is not removed either.
+    """
     if sys.platform == "win32":
         yield
         return
@@ -254,7 +257,8 @@ def _marked_as_used(path: Path) -> Iterator[None]:
 
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         yield
     finally:
         os.close(descriptor)

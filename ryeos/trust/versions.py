@@ -13,9 +13,9 @@ A file for each item, ``.ai/state/versions/<digest of the ref>.json``::
                {"newest": "<content hash>", "replaced": ["<content hash>"], "accepted": []}}}
 
 ``older`` is the lowest version that was accepted in a project. ``texts`` is for files without a
-version that can be compared, as modules beside a tool mostly are: which text is new is known by
-what was signed or has run after it, in one place. The file is one of its own because a run reads
-those of its own files and no other.
+version that can be compared, and for modules beside a tool, whose versions are mostly left as they
+are: which text is new is known by what was signed or has run after it, in one place. The file is
+one of its own because a run reads those of its own files and no other.
 """
 
 import json
@@ -41,6 +41,9 @@ MAX_RECORD_BYTES = 256 * 1024
 _PARTS, _MAX_DIGITS, _MAX_TEXTS = 3, 9, 64
 
 
+_NEWER_TEXT = "a newer text of it"
+
+
 class RollbackError(IntegrityError):
     """A version that is lower than one by the same signer that was signed or has run."""
 
@@ -49,7 +52,8 @@ class RollbackError(IntegrityError):
 
     def __init__(self, path: str, edition: "Edition", before: str) -> None:
         ref, version = edition.ref, edition.version
-        found = f"version {version}" if _parse_version(version) else "an older text"
+        is_older_text = before == _NEWER_TEXT
+        found = "an older text" if is_older_text else f"version {version}"
         super().__init__(
             path,
             f"{ref} is {found}, and {before} by the same signer was here before",
@@ -65,6 +69,7 @@ class Edition:
     version  as it is written, ``""`` where there is none
     text     its content hash
     space    the label of the space that it lies in
+    is_module  it lies beside a tool: a text that was replaced is older in whatever version
     """
 
     ref: ItemRef
@@ -72,11 +77,20 @@ class Edition:
     version: str
     text: str
     space: str
+    is_module: bool = False
 
     @classmethod
-    def of(cls, ref: ItemRef, item: "VerifiedItem", version: str) -> "Edition":
+    def of(
+        cls, ref: ItemRef, item: "VerifiedItem", version: str, *, is_module: bool = False
+    ) -> "Edition":
         """That of verified bytes."""
-        return cls(ref, item.signer, version, item.content_hash, item.target.space.label)
+        label = item.target.space.label
+        return cls(ref, item.signer, version, item.content_hash, label, is_module)
+
+    @property
+    def goes_by_text(self) -> bool:
+        """Whether its text says what is older."""
+        return self.is_module or _parse_version(self.version) is None
 
 
 class VersionRecord:
@@ -91,15 +105,15 @@ class VersionRecord:
     def require_newest(self, edition: Edition, path: Path) -> None:
         """Raise RollbackError for what is older than what was here, unless it was accepted here.
 
-        Older is a version below the highest; without one, a text that another has replaced.
+        Older is a version below the highest; of a module, and without a version, a text that
+        another has replaced.
         """
         record = self._read(edition.ref)
         found, highest = _parse_version(edition.version), _highest(record, edition.signer)
-        if found is None:
-            if edition.text in self._texts(record, edition)["replaced"]:
-                raise RollbackError(str(path), edition, "a newer text of it")
-            return
-        if not highest or found >= highest:
+        is_replaced = edition.text in self._texts(record, edition)["replaced"]
+        if edition.goes_by_text and is_replaced:
+            raise RollbackError(str(path), edition, _NEWER_TEXT)
+        if not found or not highest or found >= highest:
             return
         accepted = _parse_version(record.get("older", {}).get(self._place, ""))
         if accepted is None or found < accepted:
@@ -109,14 +123,14 @@ class VersionRecord:
         """Keep what has run, if it is a new highest. A record that fails is no error."""
         record = self._read(edition.ref)
         found, highest = _parse_version(edition.version), _highest(record, edition.signer)
-        more: Mapping[str, Mapping[str, Any]] = {}
-        if found is None:
+        more: dict[str, Mapping[str, Any]] = {}
+        if edition.goes_by_text:
             texts = self._texts(record, edition)
             # An accepted text replaces none: who changes between branches is asked once for each.
             if edition.text != texts["newest"] and edition.text not in texts["accepted"]:
-                more = self._with_newest(texts, edition)
-        elif highest is None or found > highest:
-            more = {"highest": {edition.signer: edition.version}}
+                more |= self._with_newest(texts, edition)
+        if found and (highest is None or found > highest):
+            more["highest"] = {edition.signer: edition.version}
         if more and is_directory(self._has_place):
             with suppress(LilluxError, OSError):
                 self._write(edition.ref, more)
@@ -126,12 +140,11 @@ class VersionRecord:
 
         Raises FileSystemError.
         """
-        if _parse_version(edition.version) is None:
-            texts = self._texts(self._read(edition.ref), edition)
-            if edition.text != texts["newest"]:
-                texts["replaced"] = [one for one in texts["replaced"] if one != edition.text]
-                self._write(edition.ref, self._with_newest(texts, edition))
-        elif not self.accept(edition):
+        texts = self._texts(self._read(edition.ref), edition)
+        if edition.text != texts["newest"]:
+            texts["replaced"] = [one for one in texts["replaced"] if one != edition.text]
+            self._write(edition.ref, self._with_newest(texts, edition))
+        if _parse_version(edition.version) and not self.accept(edition):
             self.note(edition)
 
     def accept(self, edition: Edition) -> bool:
@@ -141,17 +154,15 @@ class VersionRecord:
         """
         record = self._read(edition.ref)
         found, highest = _parse_version(edition.version), _highest(record, edition.signer)
-        if found is None:
-            texts = self._texts(record, edition)
-            if edition.text not in texts["replaced"]:
-                return False
+        texts = self._texts(record, edition)
+        is_replaced = edition.text in texts["replaced"]
+        if is_replaced:
             texts["replaced"].remove(edition.text)
             texts["accepted"] = [*texts["accepted"], edition.text][-_MAX_TEXTS:]
             self._write(edition.ref, {"texts": {self._place_of(edition): texts}})
-            return True
         accepted = _parse_version(record.get("older", {}).get(self._place, ""))
-        if not highest or found >= highest or (accepted and found >= accepted):
-            return False
+        if not found or not highest or found >= highest or (accepted and found >= accepted):
+            return is_replaced
         self._write(edition.ref, {"older": {self._place: edition.version}})
         return True
 

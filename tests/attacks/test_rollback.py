@@ -263,6 +263,36 @@ def test_an_older_version_of_a_module_is_refused_without_a_lockfile(workspace: W
     assert code(workspace) == "ROLLBACK"
 
 
+def test_an_older_text_of_a_module_in_the_same_version_is_refused(
+    workspace: Workspace,
+) -> None:
+    first = '__version__ = "1.0.0"\nN = 1\n'
+    module = signed_module(workspace, "mine_one", first)
+    signed_module(workspace, "mine_two", "N = 1\n")
+    old = module.read_bytes()
+    signed_module(workspace, "mine_one", first.replace("N = 1", "N = 2"))
+    signed(workspace, "1.0.0", USES)
+    assert code(workspace) == "ran"
+    module.write_bytes(old)
+    shutil.rmtree(workspace.project.space.ai / "lockfiles", ignore_errors=True)
+    assert code(workspace) == "ROLLBACK"
+
+    item = workspace.rye().verifier.verify(workspace.project.target(module).verify_target)
+    edition = Edition.of(ItemRef(Kind.TOOL, "mine/mine_one"), item, "1.0.0")
+    assert workspace.rye().executor.versions.accept(edition)
+    assert code(workspace) == "ran"
+
+
+def test_a_text_of_a_tool_in_the_same_version_counts_after_another(workspace: Workspace) -> None:
+    path = signed(workspace, "1.0.0", "print('{{\"a\": 1}}')")
+    old = path.read_bytes()
+    signed(workspace, "1.0.0", "print('{{\"a\": 2}}')")
+    path.write_bytes(old)  # as after a change of branches
+    shutil.rmtree(workspace.project.space.ai / "lockfiles", ignore_errors=True)
+
+    assert code(workspace) == "ran"
+
+
 def replaced_module(workspace: Workspace) -> tuple[Path, bytes]:
     """A module without a version that a newer one has replaced, put back."""
     with_modules(workspace)

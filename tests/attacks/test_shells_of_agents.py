@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from ryeos.items.refs import RUN_COMMANDS, SHELLS
 from tests.attacks.test_agents import Agent, Start, machine, policy, prepared, start
 from tests.support.built import Machine
 from tests.support.mcp_client import envelope_of
+from tests.support.workspace import ROOT
 
 __all__ = ["machine", "prepared", "start"]
 YES = {"action": "accept", "content": {"approve": True}}
@@ -60,6 +62,33 @@ def test_no_spelling_of_a_call_evades_the_question(
 
     assert refused["code"] == "APPROVAL_REQUIRED"
     assert not (machine.project / "ran").exists()
+
+
+def test_a_graph_of_the_bundle_that_runs_commands_of_its_caller_asks_as_a_shell(
+    machine: Machine, start: Start
+) -> None:
+    agent = start(elicitation=True)
+    given = {"command": "touch ran", "approved": True}
+
+    refused = answered(
+        agent, {"action": "decline"}, item_id="rye/examples/approval-gate", parameters=given
+    )
+
+    assert refused["code"] == "APPROVAL_REQUIRED"
+    assert not (machine.project / "ran").exists()
+
+
+def test_every_graph_of_the_bundle_that_starts_a_shell_is_known_as_one() -> None:
+    tools = ROOT / "bundle.ai/tools"
+    texts = {path: path.read_text("utf-8") for path in tools.rglob("*.yaml")}
+    starting = {
+        path.relative_to(tools).with_suffix("").as_posix()
+        for path, text in texts.items()
+        if "tool_type: graph" in text and any(f"tool:{shell}" in text for shell in SHELLS)
+    }
+
+    assert starting
+    assert starting <= RUN_COMMANDS
 
 
 def test_a_batch_runs_no_shell_before_the_user_said_yes(machine: Machine, start: Start) -> None:
@@ -119,3 +148,37 @@ def test_an_unknown_word_of_the_policy_is_refused(machine: Machine, start: Start
 
     assert reply["code"] == "CONFIG_ERROR"
     assert "expected one of session, allow, ask, deny" in reply["error"]
+
+
+@pytest.mark.parametrize(
+    ("item_id", "parameters", "words"),
+    [
+        ("subprocess", {"command": "touch", "args": ["ran"]}, "run commands that it writes itself"),
+        (
+            "rye/core/primitives/http_client",
+            {"url": "http://127.0.0.1:9/"},
+            "send requests that it writes itself",
+        ),
+    ],
+)
+def test_a_primitive_that_an_agent_calls_asks_as_a_shell_does(
+    machine: Machine, start: Start, item_id: str, parameters: dict[str, Any], words: str
+) -> None:
+    agent = start(elicitation=True)
+
+    refused = answered(agent, {"action": "decline"}, item_id=item_id, parameters=parameters)
+
+    assert words in agent.questions()[0]["params"]["message"]
+    assert refused["code"] == "APPROVAL_REQUIRED"
+    assert not (machine.project / "ran").exists()
+
+
+def test_a_program_of_a_primitive_is_confined_as_a_shell_is(machine: Machine, start: Start) -> None:
+    ran = start().call(
+        "execute",
+        item_id="rye/core/primitives/execute",
+        parameters={"command": "touch", "args": [".ai/tools/planted.py"]},
+    )
+
+    assert ran["status"] == "error"
+    assert not (machine.project / ".ai" / "tools" / "planted.py").exists()
