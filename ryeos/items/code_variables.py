@@ -10,28 +10,12 @@ It is a file of its own because most environments have no such variable, and imp
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from fnmatch import fnmatchcase
 
-_PATTERNS = (
-    # the dynamic linker, and what the C library and OpenSSL load
-    *("LD_*", "DYLD_*", "GCONV_PATH", "OPENSSL_CONF", "OPENSSL_ENGINES", "OPENSSL_MODULES"),
-    # shells
-    *("BASH_ENV", "ENV", "ZDOTDIR", "FPATH"),
-    # interpreters
-    *("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX"),
-    *("NODE_PATH", "NODE_OPTIONS", "NODE_COMPILE_CACHE", "ESBUILD_BINARY_PATH", "PHPRC"),
-    *("PHP_INI_SCAN_DIR", "PERL5LIB", "PERLLIB", "PERL5OPT", "PERL5DB", "RUBYLIB", "RUBYOPT"),
-    *("GEM_PATH", "GEM_HOME", "LUA_INIT*", "LUA_PATH*", "LUA_CPATH*", "CLASSPATH"),
-    *("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"),
-)
+from ryeos.items.places import names_code
+
 _FILES = ("BASH_ENV", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "ZDOTDIR", "PHPRC")
 # Node.js looks for what these name in the folder that it is started in, which is the project.
 _REQUIRED = re.compile(r"(?:^|\s)(?:-r|--(?:require|import|loader|experimental-loader))[=\s]+(?!/)")
-
-
-def names_code(name: str) -> bool:
-    """Whether a variable says which code other programs load."""
-    return any(fnmatchcase(name, pattern) for pattern in _PATTERNS)
 
 
 def left_of_variables(

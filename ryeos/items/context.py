@@ -17,6 +17,7 @@ from ryeos.items.errors import UsageError, no_project_error
 from ryeos.items.places import (
     folders_in_projects,
     named_folder,
+    names_code,
     note_project,
     noted_projects,
     project_folder,
@@ -79,19 +80,6 @@ Holds = Callable[[str], "Any"]
 
 def nothing_held(program: str) -> None:
     """No interpreter is started from bytes that were compared."""
-
-
-# The first letters of the variables that `ryeos.items.code_variables` looks at: most environments
-# have none of them, and import nothing for it.
-_CODE_PREFIXES = (
-    *("LD_", "DYLD_", "GCONV_", "OPENSSL_", "BASH_ENV", "ENV", "ZDOTDIR", "FPATH", "PYTHON"),
-    *("NODE_", "ESBUILD_", "PHP", "PERL", "RUBY", "GEM_", "LUA_", "CLASSPATH", "JAVA_"),
-    *("JDK_JAVA_", "_JAVA_"),
-)
-
-
-def _loads_code(name: str) -> bool:
-    return name.startswith(_CODE_PREFIXES)
 
 
 def _with_left(env: Mapping[str, str], left: Mapping[str, str]) -> Mapping[str, str]:
@@ -176,7 +164,7 @@ class Context:
 
         An agent may write there, as in `project_programs`.
         """
-        if not any(map(_loads_code, self.process_env)):
+        if not any(map(names_code, self.process_env)):
             return {}
         from ryeos.items.code_variables import left_of_variables
 

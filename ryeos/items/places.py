@@ -10,6 +10,26 @@ from collections.abc import Iterable, Iterator, Mapping
 
 AI_FOLDER = ".ai"
 _MAX_LINKS = 40  # as the system follows
+CODE_VARIABLES = frozenset(
+    {
+        # what the C library and OpenSSL load
+        *("GCONV_PATH", "OPENSSL_CONF", "OPENSSL_ENGINES", "OPENSSL_MODULES"),
+        # shells
+        *("BASH_ENV", "ENV", "ZDOTDIR", "FPATH"),
+        # interpreters
+        *("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX"),
+        *("NODE_PATH", "NODE_OPTIONS", "NODE_COMPILE_CACHE", "ESBUILD_BINARY_PATH", "PHPRC"),
+        *("PHP_INI_SCAN_DIR", "PERL5LIB", "PERLLIB", "PERL5OPT", "PERL5DB", "RUBYLIB", "RUBYOPT"),
+        *("GEM_PATH", "GEM_HOME", "CLASSPATH", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"),
+        "_JAVA_OPTIONS",
+    }
+)
+_CODE_PREFIXES = ("LD_", "DYLD_", "LUA_INIT", "LUA_PATH", "LUA_CPATH")
+
+
+def names_code(name: str) -> bool:
+    """Whether a variable says which code other programs load."""
+    return name in CODE_VARIABLES or name.startswith(_CODE_PREFIXES)
 
 
 def user_folder(env: Mapping[str, str], named: str, platform: str, cwd: str) -> str:

@@ -485,7 +485,8 @@ class PageData:
 
     def _graph(self, row: Row[Any]) -> "Graph | None":
         """The graph that a run walked, of the files that it began with; None for another item."""
-        manifest = self._manifest(row.project_manifest_hash)
+        digest = row.project_manifest_hash
+        manifest = self._manifest(digest) if digest else None
         paths = [] if manifest is None else manifest.paths()
         path = next(
             (
