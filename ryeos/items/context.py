@@ -81,6 +81,11 @@ def nothing_held(program: str) -> None:
     """No interpreter is started from bytes that were compared."""
 
 
+def no_copy(relative: str) -> str:  # noqa: ARG001 - no program of the project counts
+    """No program is started elsewhere than where it is."""
+    return ""
+
+
 # The first letters of the variables that `ryeos.items.code_variables` looks at: most environments
 # have none of them, and import nothing for it.
 _CODE_PREFIXES = (
@@ -128,6 +133,7 @@ class Context:
     passphrase    gives that of the user's key, whose file is named; None without a terminal
     approves      whether the user approved a path of the project (``rye trust``)
     holds         gives an approved environment with its bytes, by the path of its Python
+    places        gives the path of the copy that an approved program is started from, or ""
     program_words gives what starts this program once more, () where that is not known
     """
 
@@ -143,6 +149,7 @@ class Context:
     pages_are_signed_later: bool = False
     approves: Approves = nothing_approved
     holds: Holds = nothing_held
+    places: Callable[[str], str] = no_copy
     confines: bool = False
     sandbox: str = ""
     on_node: bool = False

@@ -54,6 +54,11 @@ def is_environment(folder: str) -> bool:
     return any(_pythons_in(os.path.join(folder, below)) for below in PROGRAM_FOLDERS)
 
 
+def is_runner(name: str) -> bool:
+    """Whether a program runs the files of others by its name, so that its package counts."""
+    return os.path.splitext(name)[0] in RUNNERS
+
+
 def is_python(name: str) -> bool:
     """Whether a program is a Python by its name."""
     return _has_python_name(name) and not name.endswith(("-config", ".cfg", "._pth"))
@@ -131,9 +136,10 @@ class StartFiles:
     start.
     """
 
-    def __init__(self, project: str, *, keeps: bool = False) -> None:
+    def __init__(self, project: str, *, keeps: bool = False, copies: bool = False) -> None:
         self._project = os.path.realpath(project)
-        self._keeps = keeps
+        self._keeps, self._copies = keeps, copies
+        self.copies: dict[str, bytes] = {}
         self.kept: dict[str, bytes] = {}
         self._own = [self._project]
         self._left = MAX_BYTES
@@ -185,7 +191,7 @@ class StartFiles:
 
     def add_programs(self, folder: str) -> None:
         """Each program in a folder, and what those of them run that run files of others."""
-        self._link(folder)
+        self._links_to(folder)
         if _pythons_in(folder):
             self.add_pythons(folder)
         for name in _names(folder):
@@ -194,8 +200,9 @@ class StartFiles:
                 self._note(path, "folder")
                 continue
             self._program(path)
-            if os.path.splitext(name)[0] in RUNNERS:
+            if is_runner(name):
                 self._node_package(os.path.realpath(path))
+                self._package_beside(folder, os.path.splitext(name)[0])
 
     def add_other_programs(self, folder: str) -> None:
         """The programs of an environment that are no Python."""
@@ -292,6 +299,13 @@ class StartFiles:
 
     # ---------------------------------------------------------------- Node.js
 
+    def _package_beside(self, folder: str, name: str) -> None:
+        """The package that a script of pnpm starts: it is no link into it."""
+        path = os.path.join(os.path.dirname(folder), name)
+        if not os.path.islink(os.path.join(folder, name)) and os.path.isdir(path):
+            self._link(path)
+            self._node_package(os.path.realpath(path))
+
     def _node_package(self, program: str) -> None:
         """The package of a program, and what it depends on, as far as it lies in the project."""
         folder = program
@@ -329,6 +343,7 @@ class StartFiles:
                 break
             folders.append(os.path.dirname(path))
             path = os.path.join(os.path.dirname(path), os.readlink(path))
+            self._links_to(os.path.dirname(path))
         real = os.path.realpath(path)
         if not self.is_own(real):
             self._note(path, f"outside {real}")
@@ -387,11 +402,23 @@ class StartFiles:
             return None
         self._left -= len(data)
         self._note(path, f"sha256 {sha256_hex(data)}")
+        if self._copies:
+            self._copy(path, data)
         if self._keeps:
             self.kept[os.path.normpath(path)] = data if path.endswith(_READ_BY_IMPORT) else b""
         if follows and path.lower().endswith((".py", ".pyw")):
             self._wanted.update(imported_names(data))
         return data
+
+    def _copy(self, path: str, data: bytes) -> None:
+        shown = self._shown(path)
+        self.copies[self._shown(os.path.realpath(path)) if shown[:3] == "../" else shown] = data
+
+    def _links_to(self, folder: str) -> None:
+        """Note each link on the way from the project to a folder, and the folder if it is one."""
+        while folder.startswith(self._project + os.sep) and self._is_new(f"way {folder}"):
+            self._link(folder)
+            folder = os.path.dirname(folder)
 
     def _link(self, path: str) -> None:
         if os.path.islink(path):
