@@ -22,6 +22,7 @@ MAX_OUTSIDE = 8
 _NOT_COVERED = (
     "not compared: packages that are not imported at each start, and what they load",
     "not compared: it lies outside of the project",
+    "compared when a tool starts; not again when that tool starts one of these programs by the PATH",
 )
 _KINDS = {
     "interpreter": "programs that run the project's tools",
@@ -134,6 +135,8 @@ def _not_covered(part: Part) -> Iterator[str]:
     """What may change in an approved part without a question, a line each."""
     if part.programs:
         yield _NOT_COVERED[0]
+    if part.kind == "interpreter" and part.digest and not part.problem:
+        yield _NOT_COVERED[2]
     for path in part.outside[:MAX_OUTSIDE]:
         yield f"{one_line(path, 80)}: {_NOT_COVERED[1]}"
     if len(part.outside) > MAX_OUTSIDE:

@@ -236,7 +236,7 @@ class ProjectApproval:
                 "expected the environment that you approved, found another",
                 hint="to look at it, and approve it: rye trust",
             )
-        return held_environment(files, place, program, part.digest)
+        return held_environment(files, place, program, part.digest, self._copies_folder())
 
     def place(self, relative: str) -> str:
         """Where an approved program is started: a copy of what was compared, in Rye's cache.
@@ -244,18 +244,17 @@ class ProjectApproval:
         ``""`` for one that is started where it is: no file but its own was compared. Raises
         IntegrityError where it is not as it was approved, FileSystemError.
         """
-        from ryeos.trust.start_files import StartFiles, is_runner
-
         folder, _, name = relative.rpartition("/")
         part = self.parts().get(folder)
-        if self._project is None or part is None or not part.digest or not is_runner(name):
+        if self._project is None or part is None or not part.digest or self._is_environment(part):
             return ""
-        if self._is_environment(part):
+        from ryeos.trust.start_files import StartFiles, is_runner
+
+        if not is_runner(name):
             return ""
         from ryeos.trust.held_programs import HeldPrograms
 
-        cache = self._cache() or self._user.ai / "state" / "approved"
-        held = HeldPrograms(cache, str(self._project), folder, part.digest)
+        held = HeldPrograms(self._copies_folder(), str(self._project), folder, part.digest)
         if not held.is_there():
             files = StartFiles(str(self._project), copies=True)
             files.add_programs(str(self._project / folder))
@@ -267,6 +266,9 @@ class ProjectApproval:
                 )
             held.write(files)
         return str(held.path / relative)
+
+    def _copies_folder(self) -> Path:
+        return self._cache() or self._user.ai / "state" / "approved"
 
     def _as_approved(self, part: Part) -> "StartFiles | None":
         """What an environment runs at a start, each file read once; None where it was changed."""

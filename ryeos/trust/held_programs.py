@@ -8,21 +8,26 @@ to where nothing that Rye confines may write. An entry is named by the digest of
 (3) links stay relative; one that leads out of the project is absolute
 (4) a file may be executed if its first bytes say that it is a program, whatever its mode was
 
+Of a virtual environment whose Python is a copy an entry holds that Python, and the ``pyvenv.cfg``
+by which it finds its library; or a link to the Python that it is a copy of (`HeldPython`).
+
 Entries go when they were unused for 30 days (``zipboot.places``). Page: ``docs/trust.md``.
 """
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from lillux.digests import sha256_hex
-from lillux.files import file_system_error, make_directory
+from lillux.files import file_system_error, make_directory, read_bytes
 from lillux.values import dataclass, field
-from ryeos.trust.start_files import RUNNERS, StartFiles
+from ryeos.items.errors import IntegrityError
+from ryeos.trust.start_files import MAX_BYTES, RUNNERS, StartFiles
 
 KIND = "approved"  # of the folders of the cache
 NOTED_EVERY_S = 24 * 3600.0
+_LOOK = "to look at it, and approve it: rye trust"
 _FORMAT = "rye/approved/v1"
 _MAX_LINKS = 40
 _MAX_COMPONENTS = 10_000
@@ -51,36 +56,16 @@ class HeldPrograms:
         return self.cache / sha256_hex("\0".join(words).encode("utf-8", "surrogateescape"))
 
     def is_there(self) -> bool:
-        """Whether the entry is whole; its use is noted, once a day."""
-        from time import time
-
-        try:
-            status = self.path.lstat()
-            if time() - status.st_mtime > NOTED_EVERY_S:
-                os.utime(self.path)
-        except FileNotFoundError:
-            return False
-        except OSError:  # a cache that cannot be written
-            return self.path.is_dir()
-        return True
+        """Whether the entry is whole."""
+        return _is_there(self.path)
 
     def write(self, files: StartFiles) -> None:
         """Make the entry of what was read (1), (2). Raises FileSystemError."""
-        make_directory(self.cache, mode=0o700)
-        new = self.cache / f"{os.urandom(8).hex()}.tmp"
-        try:
-            new.mkdir(mode=0o700)
+        with _new_entry(self.path) as new:
             for place, target in _Places(self.project, files.found).links():
                 _make_link(new / place, target)
             for place, data in self._files(files):
                 _write(new / place, data)
-            with suppress(FileExistsError):
-                new.rename(self.path)
-        except OSError as error:
-            if not self.path.is_dir():  # another process was quicker
-                raise file_system_error(self.path, error) from error
-        finally:
-            _remove(new)
 
     def _files(self, files: StartFiles) -> Iterator[tuple[str, bytes]]:
         places = _Places(self.project, files.found)
@@ -164,6 +149,101 @@ class _Places:
             place = []
             rest += [one for one in reversed(below.split("/")) if one not in ("", ".")]
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPython:
+    """What is started for the Python of an environment that is not simply a link to its base.
+
+    files      what was compared of the environment
+    program    the Python in it
+    home       the folder that ``pyvenv.cfg`` names
+    made_with  the Python that it was made with, ``""`` where that is not known
+    """
+
+    cache: Path
+    files: StartFiles = field(repr=False)
+    program: str
+    home: str
+    made_with: str
+
+    def base(self) -> str:
+        """The path of what is started. Raises IntegrityError, FileSystemError.
+
+        The Python that it was made with, where this is a copy of it: compared once for as long as
+        that one is the same file. Else the bytes that were compared, from an entry.
+        """
+        real = os.path.realpath(self.program)
+        compared = self.files.programs.get(real, "") if self.files.is_own(real) else ""
+        other = os.stat(self.made_with) if self.made_with else None  # noqa: PTH116 - text
+        identity = (other.st_ino, other.st_size, other.st_mtime_ns, other.st_ctime_ns) if other else ()
+        libraries = sorted(self.files.libraries.items()) if compared else ()
+        words = (_FORMAT, real, compared, self.home, self.made_with, repr((identity, libraries)))
+        entry = self.cache / sha256_hex("\0".join(words).encode("utf-8", "surrogateescape"))
+        place = entry / "bin" / os.path.basename(self.program)
+        if not _is_there(entry):
+            with _new_entry(entry) as new:
+                self._fill(new, real, compared)
+        base = os.path.realpath(place)
+        is_base = os.path.dirname(base) == os.path.realpath(self.home)
+        return base if is_base else str(place)
+
+    def _fill(self, new: Path, real: str, compared: str) -> None:
+        _write(new / "pyvenv.cfg", os.fsencode(f"home = {self.home}\n"))
+        place = new / "bin" / os.path.basename(self.program)
+        if not compared:
+            _make_link(place, real)
+        elif self.made_with and _digest(self.made_with) == compared:
+            _make_link(place, os.path.realpath(self.made_with))
+        else:
+            _write(place, _compared_bytes(real, compared))
+            top = os.path.dirname(os.path.dirname(real))
+            for path, digest in self.files.libraries.items():
+                _write(new / os.path.relpath(path, top), _compared_bytes(path, digest))
+
+
+def _digest(path: str) -> str:
+    return sha256_hex(read_bytes(Path(path), MAX_BYTES))
+
+
+def _compared_bytes(path: str, digest: str) -> bytes:
+    """The bytes of a file that was compared. Raises IntegrityError for others."""
+    data = read_bytes(Path(path), MAX_BYTES)
+    if sha256_hex(data) != digest:
+        raise IntegrityError(
+            path, "expected the file that you approved, found another", hint=_LOOK
+        )
+    return data
+
+
+def _is_there(entry: Path) -> bool:
+    """Whether an entry is there, and so is whole; its use is noted, once a day."""
+    from time import time
+
+    try:
+        if time() - entry.lstat().st_mtime > NOTED_EVERY_S:
+            os.utime(entry)
+    except FileNotFoundError:
+        return False
+    except OSError:  # a cache that cannot be written
+        return entry.is_dir()
+    return True
+
+
+@contextmanager
+def _new_entry(entry: Path) -> Iterator[Path]:
+    """A folder that becomes the entry when all is in it (2). Raises FileSystemError."""
+    make_directory(entry.parent, mode=0o700)
+    new = entry.with_name(f"{os.urandom(8).hex()}.tmp")
+    try:
+        new.mkdir(mode=0o700)
+        yield new
+        new.rename(entry)
+    except OSError as error:
+        if not entry.is_dir():  # another process was quicker
+            raise file_system_error(entry, error) from error
+    finally:
+        _remove(new)
 
 
 def _make_link(place: Path, target: str) -> None:

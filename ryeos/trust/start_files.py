@@ -69,7 +69,8 @@ class HeldEnvironment:
     """An approved environment, with the bytes that were compared: for one start of its Python.
 
     program     the Python of the environment
-    base        the one that it was made with, which lies outside of the project
+    base        what is started: the one that it was made with, or a copy of the one that was
+                compared, outside of the project
     home        the folder that ``pyvenv.cfg`` names
     files       the bytes by path; empty for what no import reads as bytes
     names       modules that a start may import
@@ -92,28 +93,31 @@ class HeldEnvironment:
 
 
 def held_environment(
-    files: "StartFiles", folder: str, program: str, digest: str
+    files: "StartFiles", folder: str, program: str, digest: str, cache: Path
 ) -> HeldEnvironment | None:
     """What was compared of an environment, to start its ``program`` from it.
 
-    None where the Python itself lies in the project, or is none that ``pyvenv.cfg`` names: it finds
-    its library by its own place.
+    None where the library of its Python lies in the project. Raises IntegrityError,
+    FileSystemError.
     """
-    real = os.path.realpath(program)
-    settings = files.kept.get(os.path.join(folder, _SETTINGS), b"")
+    places = (os.path.join(folder, *name) for name in (("bin", _SETTINGS), (_SETTINGS,)))
+    settings = next((files.kept[path] for path in places if path in files.kept), b"")  # as Python
     home = _setting(settings, "home")
-    is_other = files.kept.get(os.path.join(folder, "bin", _SETTINGS)) is not None
-    if (
-        is_other
-        or not home
-        or files.is_own(real)
-        or os.path.realpath(home) != os.path.dirname(real)
-    ):
+    if not os.path.isabs(home) or files.is_own(os.path.realpath(home)):
         return None
+    real = base = os.path.realpath(program)
+    if files.is_own(real) or os.path.realpath(home) != os.path.dirname(real):
+        from ryeos.trust.held_programs import HeldPython
+
+        names = (_setting(settings, name) for name in ("executable", "base-executable"))
+        beside = (os.path.join(home, name) for name in (os.path.basename(program), "python3"))
+        others = [one for one in (*names, *beside) if os.path.isfile(one)]
+        made_with = next((one for one in others if not files.is_own(os.path.realpath(one))), "")
+        base = HeldPython(cache, files, program, home, made_with).base()
     spelled = os.path.dirname(os.path.dirname(program))
     return HeldEnvironment(
         program=program,
-        base=real,
+        base=base,
         home=home,
         has_system_packages=_setting(settings, "include-system-site-packages").lower() == "true",
         files={
@@ -134,12 +138,18 @@ class StartFiles:
 
     Every method raises OSError, and FileTooLargeError where there is too much to compare at each
     start.
+
+    copies     with ``copies`` all bytes that were read, by the path below the project
+    programs   the digest of each program of the project by its real path
+    libraries  that of each shared library beside them, by its path
     """
 
     def __init__(self, project: str, *, keeps: bool = False, copies: bool = False) -> None:
         self._project = os.path.realpath(project)
         self._keeps, self._copies = keeps, copies
         self.copies: dict[str, bytes] = {}
+        self.programs: dict[str, str] = {}
+        self.libraries: dict[str, str] = {}
         self.kept: dict[str, bytes] = {}
         self._own = [self._project]
         self._left = MAX_BYTES
@@ -349,6 +359,7 @@ class StartFiles:
             self._note(path, f"outside {real}")
             return folders
         self._file(path)
+        self.programs[real] = self.found.get(self._shown(path), "").removeprefix("sha256 ")
         return [*folders, os.path.dirname(real)]
 
     def _loaded_with(self, program: str) -> None:
@@ -362,6 +373,12 @@ class StartFiles:
             for below in _names(place):
                 if kind(below):
                     self._any(os.path.join(place, below))
+                    self._note_library(os.path.join(place, below))
+
+    def _note_library(self, path: str) -> None:
+        what = self.found.get(self._shown(path), "")
+        if _is_loaded(os.path.basename(path)) and what.startswith("sha256 "):
+            self.libraries[path] = what.removeprefix("sha256 ")
 
     def _any(self, path: str) -> None:
         if os.path.isdir(path):

@@ -18,6 +18,7 @@ from ryeos.items.errors import IntegrityError
 from ryeos.trust.approvals import ProjectApproval
 from ryeos.trust.held_programs import HeldPrograms
 from ryeos.trust.start_files import StartFiles
+from tests.support.command_line import CommandLine
 from tests.support.exchanged_file import exchanged
 from tests.support.workspace import Workspace
 
@@ -354,3 +355,170 @@ def test_the_real_tsx_runs_typescript_from_its_copy(ready: Workspace) -> None:
     assert said["by"] == str(entry / TSX)
     assert "Error: 3" in said["from"]
     assert "n.ts:10:" in said["from"]
+
+
+# --- a Python that is a copy ----------------------------------------------------------------------
+
+PYTHON = ".venv/bin/python"
+TELLS = """\
+import json, sys
+def execute(params, project_path):
+    return told()
+def told():
+    import ssl, zlib, ctypes
+    places = [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.executable, sys.path[-1]]
+    with open("/proc/self/exe", "rb") as file: size = len(file.read())
+    return [*places, size, hasattr(sys, "honest")]
+if __name__ == "__main__":
+    print(json.dumps(told()))
+"""
+needs_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+
+
+def as_copy(project: Path) -> None:  # noqa: ARG001 - it is one
+    """As ``python -m venv --copies`` makes it."""
+
+
+def as_older_copy(project: Path) -> None:
+    """The Python that it is a copy of was replaced since."""
+    with (project / PYTHON).open("ab") as file:
+        file.write(b"\n")
+
+
+def as_link_to_a_copy(project: Path) -> None:
+    (project / PYTHON).rename(project / ".venv/bin/python3.real")
+    link(project / PYTHON, "python3.real")
+
+
+def without_its_origin(project: Path) -> None:
+    """``pyvenv.cfg`` of older versions names the folder alone."""
+    settings = project / ".venv/pyvenv.cfg"
+    lines = settings.read_text("utf-8").splitlines(keepends=True)
+    settings.write_text("".join(one for one in lines if one.startswith(("home", "incl"))), "utf-8")
+
+
+def with_settings_in_bin(project: Path) -> None:
+    """Python reads ``pyvenv.cfg`` beside itself first."""
+    (project / ".venv/pyvenv.cfg").rename(project / ".venv/bin/pyvenv.cfg")
+
+
+def from_a_folder_of_links(project: Path) -> None:
+    """The folder that ``home`` names has a link to the Python, as ``/usr/local/bin`` often has."""
+    home = Path(os.path.realpath(sys.executable)).parent
+    links = project.parent / "programs"
+    link(links / "python3", str(home / f"python3.{sys.version_info[1]}"))
+    settings = project / ".venv/pyvenv.cfg"
+    settings.write_text(f"home = {links}\ninclude-system-site-packages = false\n", "utf-8")
+    (project / PYTHON).unlink()
+    link(project / PYTHON, str(links / "python3"))
+
+
+KINDS_OF_COPIES: dict[str, Callable[[Path], None]] = {
+    "copy": as_copy,
+    "older copy": as_older_copy,
+    "link to a copy": as_link_to_a_copy,
+    "without its origin": without_its_origin,
+    "settings in bin": with_settings_in_bin,
+    "from a folder of links": from_a_folder_of_links,
+}
+
+
+def with_environment(workspace: Workspace, kind: str, python: str = sys.executable) -> None:
+    project = workspace.project_path
+    make = [python, "-m", "venv", "--without-pip", "--copies", str(project / ".venv")]
+    subprocess.run(make, check=True)
+    (site,) = (project / ".venv/lib").glob("python3*/site-packages")
+    write(site / "a.pth", "import sys; sys.honest = True\n")
+    KINDS_OF_COPIES[kind](project)
+    workspace.env["RYE_CACHE_DIR"] = str(workspace.folder / "cache")
+
+
+def told_by_python(workspace: Workspace) -> list[object]:
+    result = workspace.run("mine/t")
+    assert result.success, (result.error, result.metadata)
+    said: list[object] = result.data
+    return said
+
+
+@needs_linux
+@pytest.mark.parametrize("runtime", ["script", "function"])
+@pytest.mark.parametrize("kind", KINDS_OF_COPIES)
+def test_a_copied_python_is_started_from_the_bytes_that_were_compared(
+    workspace: Workspace, kind: str, runtime: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_environment(workspace, kind)
+    project = workspace.project_path
+    python = project / PYTHON
+    executor = f"rye/core/runtimes/python/{runtime}"
+    workspace.project.sign(workspace.project.tool("mine/t", TELLS, executor=executor))
+    workspace.approve()
+    size = python.stat().st_size
+
+    def exchange() -> None:
+        for one in (project / ".venv/bin").iterdir():
+            if one.name.startswith("python"):
+                one.unlink()
+                write(one, "#!/bin/sh\nexit 3\n", 0o755)
+
+    for place in ("ryeos.run.command.command_of", "ryeos.run.functions.spawn"):
+        _exchange_before(monkeypatch, place, exchange)
+
+    said = told_by_python(workspace)
+
+    assert said[0] == said[1] == str(project / ".venv")
+    assert os.path.realpath(str(said[2])) == os.path.realpath(sys.base_prefix)
+    assert said[3] == str(python)
+    assert said[5:] == [size, True]
+
+
+@needs_linux
+@pytest.mark.parametrize("nth", [1, 2, 3, 4])
+def test_at_no_moment_another_copy_of_python_is_started(workspace: Workspace, nth: int) -> None:
+    with_environment(workspace, "older copy")
+    workspace.project.signed_tool("mine/t", TELLS)
+    workspace.approve()
+    canary = workspace.folder / "canary"
+
+    with exchanged(workspace.project_path / PYTHON, f"#!/bin/sh\n: > {canary}\n".encode(), nth):
+        workspace.run("mine/t")
+
+    assert not canary.exists()
+
+
+@needs_linux
+def test_a_copy_of_the_same_bytes_needs_no_copy_of_its_own(workspace: Workspace) -> None:
+    with_environment(workspace, "copy")
+    workspace.project.signed_tool("mine/t", TELLS)
+    workspace.approve()
+
+    told_by_python(workspace)
+
+    (entry,) = entries(workspace)
+    (python,) = entry.glob("bin/*")
+    assert python.is_symlink()
+
+
+@needs_linux
+def test_a_limited_tool_starts_with_a_copied_python(workspace: Workspace) -> None:
+    with_environment(workspace, "older copy")
+    limits = '__sandbox__ = {"write": [], "network": "none", "programs": "none"}\n'
+    workspace.project.signed_tool("mine/t", limits + TELLS)
+    workspace.approve()
+
+    assert told_by_python(workspace)[-1] is True
+
+
+# --- what is said -----------------------------------------------------------------------------------
+
+
+def test_the_question_says_that_programs_are_compared_at_the_start_only(
+    signer: CommandLine,
+) -> None:
+    as_npm(signer.project)
+
+    asked = signer("trust", "--yes").stderr
+    (part,) = signer.json("trust")["parts"]
+
+    said = "compared when a tool starts; not again when that tool starts one of these programs"
+    assert said in asked
+    assert said in part["not_covered"][0]
