@@ -22,7 +22,7 @@ MAX_OUTSIDE = 8
 _NOT_COVERED = (
     "not compared: packages that are not imported at each start, and what they load",
     "not compared: it lies outside of the project",
-    "compared when a tool starts; not again when that tool starts one of these programs by the PATH",
+    "compared when a tool starts; not again when that tool starts such a program by the PATH",
 )
 _KINDS = {
     "interpreter": "programs that run the project's tools",

@@ -94,9 +94,7 @@ def in_environment(invocation: Invocation, held: "HeldStart | None") -> Invocati
     )
 
 
-def _with_base(
-    invocation: Invocation, environment: "HeldEnvironment"
-) -> "Confinement | None":
+def _with_base(invocation: Invocation, environment: "HeldEnvironment") -> "Confinement | None":
     """The confinement of a Python for the one that is started in its place, with its library."""
     confinement, started = invocation.confinement, environment.base
     if confinement is None or os.path.realpath(invocation.argv[0]) == started:

@@ -236,7 +236,13 @@ class ProjectApproval:
                 "expected the environment that you approved, found another",
                 hint="to look at it, and approve it: rye trust",
             )
-        return held_environment(files, place, program, part.digest, self._copies_folder())
+
+        def copy(home: str, made_with: str) -> str:
+            from ryeos.trust.held_programs import HeldPython
+
+            return HeldPython(self._copies_folder(), files, program, home, made_with).base()
+
+        return held_environment(files, place, program, part.digest, copy)
 
     def place(self, relative: str) -> str:
         """Where an approved program is started: a copy of what was compared, in Rye's cache.

@@ -81,8 +81,10 @@ class HeldPrograms:
         folder, _, name = path.rpartition("/")
         if folder != self.folder or name not in RUNNERS or not data.startswith(b"#!"):
             return data
-        packages = (os.fsencode(f"{top}/node_modules") for top in (self.project, str(self.path)))
-        return data.replace(*packages)
+        before, after = (
+            os.fsencode(f"{top}/node_modules") for top in (self.project, str(self.path))
+        )
+        return data.replace(before, after)
 
 
 class _Places:
@@ -175,8 +177,10 @@ class HeldPython:
         """
         real = os.path.realpath(self.program)
         compared = self.files.programs.get(real, "") if self.files.is_own(real) else ""
-        other = os.stat(self.made_with) if self.made_with else None  # noqa: PTH116 - text
-        identity = (other.st_ino, other.st_size, other.st_mtime_ns, other.st_ctime_ns) if other else ()
+        other = os.stat(self.made_with) if self.made_with else None
+        identity = (
+            (other.st_ino, other.st_size, other.st_mtime_ns, other.st_ctime_ns) if other else ()
+        )
         libraries = sorted(self.files.libraries.items()) if compared else ()
         words = (_FORMAT, real, compared, self.home, self.made_with, repr((identity, libraries)))
         entry = self.cache / sha256_hex("\0".join(words).encode("utf-8", "surrogateescape"))
@@ -210,9 +214,7 @@ def _compared_bytes(path: str, digest: str) -> bytes:
     """The bytes of a file that was compared. Raises IntegrityError for others."""
     data = read_bytes(Path(path), MAX_BYTES)
     if sha256_hex(data) != digest:
-        raise IntegrityError(
-            path, "expected the file that you approved, found another", hint=_LOOK
-        )
+        raise IntegrityError(path, "expected the file that you approved, found another", hint=_LOOK)
     return data
 
 

@@ -18,7 +18,7 @@ there needs no approval. Page: ``docs/trust.md``.
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from lillux.digests import sha256_hex
@@ -93,12 +93,13 @@ class HeldEnvironment:
 
 
 def held_environment(
-    files: "StartFiles", folder: str, program: str, digest: str, cache: Path
+    files: "StartFiles", folder: str, program: str, digest: str, copy: Callable[[str, str], str]
 ) -> HeldEnvironment | None:
     """What was compared of an environment, to start its ``program`` from it.
 
-    None where the library of its Python lies in the project. Raises IntegrityError,
-    FileSystemError.
+    ``copy`` gives what is started where that is not simply a link to the Python that the
+    environment was made with, by the ``home`` of ``pyvenv.cfg`` and the path of that Python. None
+    where the library lies in the project. Raises as ``copy``.
     """
     places = (os.path.join(folder, *name) for name in (("bin", _SETTINGS), (_SETTINGS,)))
     settings = next((files.kept[path] for path in places if path in files.kept), b"")  # as Python
@@ -107,13 +108,11 @@ def held_environment(
         return None
     real = base = os.path.realpath(program)
     if files.is_own(real) or os.path.realpath(home) != os.path.dirname(real):
-        from ryeos.trust.held_programs import HeldPython
-
         names = (_setting(settings, name) for name in ("executable", "base-executable"))
         beside = (os.path.join(home, name) for name in (os.path.basename(program), "python3"))
         others = [one for one in (*names, *beside) if os.path.isfile(one)]
         made_with = next((one for one in others if not files.is_own(os.path.realpath(one))), "")
-        base = HeldPython(cache, files, program, home, made_with).base()
+        base = copy(home, made_with)
     spelled = os.path.dirname(os.path.dirname(program))
     return HeldEnvironment(
         program=program,

@@ -1,4 +1,4 @@
-"""Approved programs that interpret tools are started from compared bytes, whatever lies there later.
+"""Approved programs that run tools are started from compared bytes, whatever lies there later.
 
 Without chance: files are exchanged right before a start, or before they are opened for the n-th
 time (`tests.support.exchanged_file`).
@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from ryeos.items.errors import IntegrityError
+from ryeos.items.refs import Space
+from ryeos.run.model import ExecutionRequest
 from ryeos.trust.approvals import ProjectApproval
 from ryeos.trust.held_programs import HeldPrograms
 from ryeos.trust.start_files import StartFiles
@@ -34,7 +36,9 @@ export const __tool_type__ = "javascript";
 export const __executor_id__ = "rye/core/runtimes/node/node";
 export const __category__ = "ops";
 export const __tool_description__ = "tells what started it";
-export function execute() { return { by: process.env.RYE_NODE, from: process.env.STARTED, beside }; }
+export function execute() {
+  return { by: process.env.RYE_NODE, from: process.env.STARTED, beside };
+}
 """
 BESIDE = """\
 export const __version__ = "1.0.0";
@@ -318,12 +322,31 @@ def test_a_package_exchanged_before_it_is_kept_is_not_kept(ready: Workspace) -> 
 def test_a_limited_tool_reads_the_copy(ready: Workspace) -> None:
     as_npm(ready.project_path)
     limited = TOOL.replace(
-        "export function", 'export const __sandbox__ = { write: [], network: "none" };\nexport function'
+        "export function",
+        'export const __sandbox__ = { write: [], network: "none" };\nexport function',
     )
     ready.project.signed("tools/ops/n.mjs", limited)
     ready.approve()
 
     assert told(ready)["from"] == HONEST
+
+
+@needs_node
+def test_an_agent_starts_the_copy_and_cannot_change_it(ready: Workspace) -> None:
+    as_npm(ready.project_path)
+    ready.approve()
+    agent = ready.rye(confines=True).executor
+
+    ran = agent.execute(ExecutionRequest(item_id="ops/n"))
+    (entry,) = entries(ready)
+    command = f"chmod -R u+w {entry}; echo evil > {entry}/node_modules/tsx/lib.cjs"
+    changed = agent.execute(
+        ExecutionRequest(item_id="rye/bash/bash", parameters={"command": command})
+    )
+
+    assert ran.data["by"] == str(entry / TSX), (ran.error, ran.metadata)
+    assert not changed.success
+    assert "honest" in (entry / "node_modules/tsx/lib.cjs").read_text("utf-8")
 
 
 @needs_node
@@ -354,7 +377,7 @@ def test_the_real_tsx_runs_typescript_from_its_copy(ready: Workspace) -> None:
     (entry,) = entries(ready)
     assert said["by"] == str(entry / TSX)
     assert "Error: 3" in said["from"]
-    assert "n.ts:10:" in said["from"]
+    assert "n.ts:11:" in said["from"]
 
 
 # --- a Python that is a copy ----------------------------------------------------------------------
@@ -375,7 +398,7 @@ if __name__ == "__main__":
 needs_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 
 
-def as_copy(project: Path) -> None:  # noqa: ARG001 - it is one
+def as_copy(project: Path) -> None:
     """As ``python -m venv --copies`` makes it."""
 
 
@@ -508,17 +531,19 @@ def test_a_limited_tool_starts_with_a_copied_python(workspace: Workspace) -> Non
     assert told_by_python(workspace)[-1] is True
 
 
-# --- what is said -----------------------------------------------------------------------------------
+# --- what is said ---------------------------------------------------------------------------------
 
 
 def test_the_question_says_that_programs_are_compared_at_the_start_only(
-    signer: CommandLine,
+    tmp_path: Path, bundle: Space
 ) -> None:
+    signer = CommandLine(tmp_path, bundle)
+    signer("keys", "generate")
     as_npm(signer.project)
 
     asked = signer("trust", "--yes").stderr
     (part,) = signer.json("trust")["parts"]
 
-    said = "compared when a tool starts; not again when that tool starts one of these programs"
+    said = "compared when a tool starts; not again when that tool starts such a program"
     assert said in asked
     assert said in part["not_covered"][0]
