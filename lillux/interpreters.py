@@ -415,6 +415,12 @@ def _interpreter_blocks(
             yield block
 
 
+def declared_variables(env_config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of the variables that an ``env_config`` sets, as `EnvResolver.apply` reads it."""
+    found = [block.var for block in _interpreter_blocks(env_config, {})]
+    return tuple(dict.fromkeys([*found, *map(str, _as_mapping("env", env_config.get("env")))]))
+
+
 def _fill_value(value: object, context: Mapping[str, str]) -> object:
     """The value with placeholders filled in, as deep as interpreter blocks hold text."""
     if isinstance(value, str):

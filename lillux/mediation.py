@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from lillux.seccomp import METADATA, WRITES, number_of
+from lillux.seccomp import LOCKS, METADATA, WRITES, number_of
 from lillux.values import dataclass
 
 _AT_FDCWD = -100
@@ -68,7 +68,7 @@ class RefusedError(PermissionError):
 
 
 class Blocks(Exception):  # noqa: N818 - not an error
-    """Opening waits for another process: a pipe has no reader yet."""
+    """A call waits for another process: a pipe has no reader yet, or a lock is held."""
 
 
 # --- rules ----------------------------------------------------------------------------------------
@@ -170,6 +170,7 @@ _STATUS = re.compile(
     re.DOTALL,
 )
 
+_SIGNALS = re.compile(rb"\n(SigPnd|ShdPnd|SigBlk|SigCgt):\t(\w+)")
 _KIN = re.compile(rb"\nTgid:\t(\d+)\n.*?\nPPid:\t(\d+)\n", re.DOTALL)
 
 
@@ -205,6 +206,16 @@ def status_of(pid: int | str) -> Status:
         user=_user(*user),
         filters=int(filters or 0),
     )
+
+
+def _has_signal(pid: int) -> bool:
+    """Whether a thread has a signal to handle, for which a waiting call would end. Raises OSError.
+
+    A supervised call itself ends for no signal but one that kills.
+    """
+    found = dict(_SIGNALS.findall(_status_text(pid)))
+    pending = int(found[b"SigPnd"], 16) | int(found[b"ShdPnd"], 16)
+    return bool(pending & ~int(found[b"SigBlk"], 16) & int(found[b"SigCgt"], 16))
 
 
 def kin_of(pid: int) -> tuple[int, int]:
@@ -541,6 +552,8 @@ class Changes:
         """
         opened = Opened()
         try:
+            if call.name in LOCKS:
+                return self._lock(call, opened, confirm), None
             if call.name in METADATA:
                 return self._describe(Way(call, opened), confirm), None
             try:
@@ -826,6 +839,35 @@ class Changes:
             raise RefusedError("metadata", _target_text(wanted.at, wanted.path)) from None
         with self._as_caller(call, confirm, is_native=False):
             wanted.apply(found, spot, is_link=stat.S_ISLNK(os.fstat(found).st_mode))
+        return 0
+
+    def _lock(self, call: FileCall, opened: Opened, confirm: Confirm) -> int:
+        """Lock a file of the run's own. Raises OSError, and Blocks.
+
+        A lock of any other file would keep other programs waiting. There it is as on a file system
+        without locks, which programs know how to do without.
+        """
+        import fcntl
+
+        wanted = call.words[1] & 0xFFFF_FFFF
+        pidfd = opened.keep(os.pidfd_open(kin_of(call.pid)[0]))
+        found = opened.keep(descriptor_of(pidfd, call.words[0]))
+        confirm()
+        try:
+            if os.fstat(found).st_nlink:
+                self._require_changeable_file(found, real_place(found))
+        except (RefusedError, GoOn):
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP)) from None
+        try:
+            fcntl.flock(
+                found, wanted | fcntl.LOCK_NB
+            )  # of the file as it was opened, so also there
+        except BlockingIOError:
+            if wanted & fcntl.LOCK_NB:
+                raise
+            if _has_signal(call.pid):
+                raise InterruptedError(errno.EINTR, os.strerror(errno.EINTR)) from None
+            raise Blocks from None
         return 0
 
     def _require_changeable_file(self, found: int, place: str) -> None:

@@ -120,6 +120,8 @@ _X86_64 = {
     "finit_module": 313,
     "clone": 56,
     "ioctl": 16,
+    "fcntl": 72,
+    "flock": 73,
     "open": 2,
     "openat": 257,
     "creat": 85,
@@ -218,6 +220,8 @@ _AARCH64 = {
     "finit_module": 273,
     "clone": 220,
     "ioctl": 29,
+    "fcntl": 25,
+    "flock": 32,
     "openat": 56,
     "mkdirat": 34,
     "unlinkat": 35,
@@ -307,23 +311,48 @@ METADATA = (
 """The calls that change what the system knows of a file beside its content. Landlock has no rights
 for them."""
 
+LOCKS = ("flock",)
+"""The calls that lock a whole file, by a descriptor that is open for reading alone too."""
+
 NEIGHBOURS = (
     *("sched_setparam", "sched_setscheduler", "sched_setaffinity", "sched_setattr"),
     *("migrate_pages", "move_pages", "prlimit64", "setpriority", "ioprio_set", "pidfd_open"),
+    "fcntl",
 )
-"""The calls that change, or hold, a process that they name by its number."""
+"""The calls that change, hold or signal a process that they name by its number."""
 
 _OF_MEMORY = ("process_madvise", "process_mrelease", "kcmp")
-# FS_IOC_SETFLAGS and its 32-bit form, FS_IOC_FSSETXATTR, FS_IOC_SETVERSION and its 32-bit form,
-# FAT_IOCTL_SET_ATTRIBUTES, FS_IOC_SET_ENCRYPTION_POLICY, FS_IOC_ENABLE_VERITY, and of btrfs what
-# makes and removes subvolumes: all take a descriptor that is open for reading.
-_ATTRIBUTES = (
-    *(0x4008_6602, 0x4004_6602, 0x401C_5820, 0x4008_7602, 0x4004_7602, 0x4004_7211, 0x800C_6613),
-    *(0x4080_6685, 0x5000_9401, 0x5000_940E, 0x5000_940F, 0x5000_9417, 0x5000_9418, 0x5000_943F),
+# The kinds of ioctl, bits 8 to 15 of its number, that file systems and block devices have: those of
+# ext4 and most others, FS_IOC_GETVERSION, XFS, btrfs, f2fs, FAT, OCFS2, NILFS2, CIFS, Ceph,
+# bcachefs, ZFS, reiserfs, HFS+, autofs, FUSE, names of file systems, block devices. Many take a
+# descriptor that is open for reading, and new ones are added: what is not known to read is refused.
+_FILE_SYSTEMS = (
+    *(0x66, 0x76, 0x58, 0x94, 0xF5, 0x72, 0x6F, 0x6E, 0xCF, 0x97, 0xBC, 0x83, 0xCD, 0x68, 0x93),
+    *(0xE5, 0x15, 0x12),
 )
+_KIND_OF_CONTROL = 0xFF00
+# Those that read, or write to a file that the kernel wants open for writing or owned by the caller.
+_READING_CONTROLS = (
+    *(0x4004_9409, 0x4020_940D, 0xC018_9436),  # FICLONE, FICLONERANGE, FIDEDUPERANGE
+    *(0x8008_6601, 0x8004_6601, 0x8008_7601, 0x8004_7601, 0x801C_581F),  # lsattr: flags, version
+    *(0xC020_660B, 0x8008_6603, 0x8100_9431),  # FS_IOC_FIEMAP, EXT4_IOC_GETVERSION, the label
+    *(0x400C_6615, 0xC009_6616, 0x8010_661B),  # FS_IOC_GET_ENCRYPTION_POLICY, _EX, _NONCE
+    *(0xC004_6686, 0xC028_6687),  # FS_IOC_MEASURE_VERITY, FS_IOC_READ_VERITY_METADATA
+    *(0x801C_582D, 0x800C_581E, 0x8070_5864, 0x8070_587C, 0x8100_587E),  # XFS: geometry, direct I/O
+    *(0x8400_941F, 0xD000_941E, 0xD000_9412, 0x8008_9419, 0xC010_9414, 0x8018_9439),  # btrfs
+    *(0x81F8_943C, 0xD000_943D, 0xD000_943E),  # btrfs: what a subvolume is
+    *(0x8004_7210, 0x8004_7213, 0x8230_7201, 0x8230_7202),  # FAT: attributes, volume, short names
+    *(0x8011_1500, 0x8081_1501, 0x8008_8301),  # UUID and path of a file system; ZFS
+    *(0x125E, 0x1260, 0x1263, 0x1268, 0x1278, 0x1279, 0x127A, 0x127B, 0x127C, 0x127E),
+    *(0x8008_1270, 0x8008_1272, 0x8008_1280),  # sizes and limits of a block device
+)
+_LEASES = (1024, 1026, 1040)  # F_SETLEASE, F_NOTIFY, F_SETDELEG: the writes of others wait, or tell
+_SET_OWNER, _SET_OWNER_BY_MEMORY = 8, 15  # F_SETOWN, F_SETOWN_EX
+_OWNERS_BY_MEMORY = (0x8901, 0x8902)  # FIOSETOWN, SIOCSPGRP
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _NOT_EXECUTABLE = 8  # MFD_NOEXEC_SEAL
 _EMPTY_PATH = 0x1000  # AT_EMPTY_PATH
+_UNLOCK = 8  # LOCK_UN
 _OF_USER = {"setpriority": 2, "ioprio_set": 3}  # all processes of a user
 
 
@@ -390,7 +419,7 @@ class Filter:
     refused         further calls that are refused, with EACCES
     supervised      calls that wait, whatever their arguments
     writes          calls that change files by a path
-    metadata        calls that change modes, owners, times, attributes
+    metadata        calls that change modes, owners, times, attributes; where these wait, locks too
     neighbours      calls that reach other processes by their number
     messages        datagrams to an address
     starts_named    programs start by their path alone, from no file without a name
@@ -488,8 +517,7 @@ def instructions(machine: str, wanted: Filter | Sockets) -> Sequence[Instruction
         lines += _for_call(
             calls["clone"], [_load(0), (_IF_ANY_BIT, 0, 1, _NEW_NAMESPACES), _refuse(errno.EPERM)]
         )
-    controls = (*_TERMINAL_INPUT, *(_ATTRIBUTES if rules.metadata is not Hold.FREE else ()))
-    lines += _for_call(calls["ioctl"], _if_one_of(1, controls, _refuse(errno.EPERM)))
+    lines += _for_call(calls["ioctl"], _control_rules(rules))
     for name in rules.refused:
         lines += _for_call(calls[name], [_refuse(errno.EACCES)])
     blocks = {**_held_blocks(rules), **_message_blocks(rules)}
@@ -505,6 +533,18 @@ def instructions(machine: str, wanted: Filter | Sockets) -> Sequence[Instruction
     return [*lines, _ALLOW_LINE]
 
 
+def _control_rules(rules: Filter) -> list[Instruction]:
+    """The decision on ``ioctl(descriptor, number)``."""
+    refusal = _refuse(errno.EPERM)
+    owners = () if rules.neighbours is Hold.FREE else _OWNERS_BY_MEMORY
+    lines = _if_one_of(1, (*_TERMINAL_INPUT, *owners), refusal)
+    if rules.metadata is not Hold.FREE:
+        kinds = tuple(kind << 8 for kind in _FILE_SYSTEMS)
+        lines += _if_one_of_loaded(_READING_CONTROLS, _ALLOW_LINE)
+        lines += [(_AND, 0, 0, _KIND_OF_CONTROL), *_if_one_of_loaded(kinds, refusal)]
+    return lines
+
+
 def _held_blocks(rules: Filter) -> dict[str, Sequence[Instruction]]:
     """What becomes of the calls that change files, their metadata, and other processes."""
     blocks: dict[str, Sequence[Instruction]] = {}
@@ -515,6 +555,8 @@ def _held_blocks(rules: Filter) -> dict[str, Sequence[Instruction]]:
                 blocks[name] = [_load(flags), (_IF_ANY_BIT, 0, 1, _WRITE_FLAGS), _ASK_LINE]
     if rules.metadata is not Hold.FREE:
         blocks |= {name: [_decision(rules.metadata)] for name in METADATA}
+    if rules.metadata is Hold.ASKED:
+        blocks |= {name: [_load(1), (_IF_ANY_BIT, 1, 0, _UNLOCK), _ASK_LINE] for name in LOCKS}
     if rules.neighbours is not Hold.FREE:
         ends = _decision(rules.neighbours)
         blocks |= {name: [_load(0), (_IF_EQUAL, 1, 0, 0), ends] for name in NEIGHBOURS}
@@ -528,6 +570,11 @@ def _held_blocks(rules: Filter) -> dict[str, Sequence[Instruction]]:
             which = (_load(0), (_IF_EQUAL, 0, 1, of_user))
             blocks[name] = [_load(1), (_IF_EQUAL, 0, 2, 0), *which, ends]
         blocks |= {name: [_refuse(errno.EPERM)] for name in _OF_MEMORY}
+        blocks["fcntl"] = [
+            *_if_one_of(1, (*_LEASES, _SET_OWNER_BY_MEMORY), _refuse(errno.EPERM)),
+            *((_IF_EQUAL, 0, 3, _SET_OWNER), _load(2), (_IF_EQUAL, 1, 0, 0)),  # 0: no owner
+            ends,
+        ]
     if rules.starts_named:
         without = _refuse(errno.EACCES)
         blocks["memfd_create"] = [_load(1), (_IF_ANY_BIT, 1, 0, _NOT_EXECUTABLE), without]

@@ -41,6 +41,7 @@ from lillux.mediation import (
 from lillux.seccomp import (
     ADDRESSED,
     FILES,
+    LOCKS,
     MESSAGES,
     METADATA,
     NEIGHBOURS,
@@ -64,6 +65,7 @@ _GO_ON = 1
 _AT_FDCWD = -100
 _PAUSE_S = 0.005
 _MAX_ANCESTORS = 64
+_PLACE_OF_PROCESS = {"setpriority": 1, "ioprio_set": 1, "fcntl": 2}  # else the first word
 _LOADER = re.compile(r"ld(-linux|-musl|\.so|64\.so|-\d)")
 
 
@@ -126,7 +128,7 @@ class Supervisor:
         self._rules = supervision.rules or WriteRules(native=())
         self._makes_changes = supervision.rules is not None
         self._on_attempt = on_attempt or (lambda _: None)
-        every = (*ADDRESSED, *MESSAGES, *FILES, *WRITES, *METADATA, *NEIGHBOURS)
+        every = (*ADDRESSED, *MESSAGES, *FILES, *WRITES, *METADATA, *NEIGHBOURS, *LOCKS)
         self._names = {number_of(name): name for name in every if number_of(name) >= 0}
         self.root = 0
         """The number of the first confined process, once it is known."""
@@ -187,7 +189,7 @@ class Supervisor:
     def _decide(self, call: "_Call") -> None:
         """Make a call, or begin to. Raises OSError for what it returns else, and GoOn."""
         name = call.name
-        if name in METADATA or name in WRITES:
+        if name in METADATA or name in WRITES or name in LOCKS:
             if self._changes is None or (name in WRITES and not self._writes_itself):
                 raise GoOn
             self._change(call, self._changes)
@@ -209,13 +211,13 @@ class Supervisor:
     def _change(self, call: "_Call", changes: Changes) -> None:
         try:
             value, descriptor = changes.make(call, lambda: self._require_there(call))
-        except Blocks:  # a pipe has no reader yet: others must not wait for it
+        except Blocks:  # a pipe has no reader yet, or a lock is held: others must not wait for it
             Thread(target=self._open_later, args=(call,), daemon=True).start()
             return
         self._return(call, value, descriptor)
 
     def _open_later(self, call: "_Call") -> None:
-        """Open a pipe as soon as it has a reader."""
+        """Open a pipe as soon as it has a reader, or take a lock as soon as it is free."""
         changes = Changes(self._rules, self._entered)
         while True:
             try:
@@ -256,7 +258,7 @@ class Supervisor:
         GoOn, PermissionError, ProcessLookupError.
         """
         by_kind = call.name in {"setpriority", "ioprio_set"}
-        target = as_signed(call.words[1 if by_kind else 0])
+        target = as_signed(call.words[_PLACE_OF_PROCESS.get(call.name, 0)])
         first = 1 if call.name == "ioprio_set" else 0  # the kind that is one process
         if target <= 0 or (by_kind and call.words[0] & 0xFFFF_FFFF != first):
             raise RefusedError("process", call.name)

@@ -232,6 +232,12 @@ def _problem(name: str, value: str | None, line: int, present: Mapping[str, str]
     return ""
 
 
+def is_protected(name: str, present: Mapping[str, str]) -> bool:
+    """Whether only the user's own environment may set it: it decides what a program is made of."""
+    is_set = name in present and _matches(name, ONLY_IF_ABSENT)
+    return is_set or _matches(name, NEVER_FROM_DOTENV)
+
+
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     return any(
         name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern

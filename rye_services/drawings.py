@@ -13,19 +13,31 @@ _SPARK_MARGIN = 3
 
 @dataclass(frozen=True, slots=True)
 class Sparkline:
-    """A row of values as lines: one for each part without gaps, in units of the picture."""
+    """A row of values as lines: one for each part without gaps, in units of the picture.
+
+    most, first, last  what the ends of the axes say: the top, the left and the right
+    """
 
     title: str
     lines: tuple[str, ...]
     dots: tuple[tuple[float, float], ...]
+    most: str = ""
+    first: str = ""
+    last: str = ""
     width: int = SPARK_WIDTH
     height: int = SPARK_HEIGHT
 
 
-def sparkline(title: str, values: Sequence[float | None], most: float) -> Sparkline:
+def sparkline(
+    title: str,
+    values: Sequence[float | None],
+    most: float,
+    axes: tuple[str, str, str] = ("", "", ""),
+) -> Sparkline:
     """The values from the left to the right, 0 at the bottom and ``most`` at the top.
 
-    None is a gap. The last value of each part is a dot, so that one without neighbours shows.
+    ``axes`` are the words at its top, its left and its right end. None is a gap. The last value of
+    each part is a dot, so that one without neighbours shows.
     """
     step = (SPARK_WIDTH - 2 * _SPARK_MARGIN) / max(len(values) - 1, 1)
     room = SPARK_HEIGHT - 2 * _SPARK_MARGIN
@@ -38,7 +50,7 @@ def sparkline(title: str, values: Sequence[float | None], most: float) -> Sparkl
         x, y = _SPARK_MARGIN + place * step, SPARK_HEIGHT - _SPARK_MARGIN - share * room
         parts[-1].append((round(x, 1), round(y, 1)))
     lines = (" ".join(f"{x},{y}" for x, y in part) for part in parts if len(part) > 1)
-    return Sparkline(title, tuple(lines), tuple(part[-1] for part in parts if part))
+    return Sparkline(title, tuple(lines), tuple(part[-1] for part in parts if part), *axes)
 
 
 # --- bars -----------------------------------------------------------------------------------------
@@ -49,13 +61,17 @@ _LABEL_CHARACTERS = 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A step that was done: from ``start_s`` on, counted from the first one."""
+    """A step that was done: from ``start_s`` on, counted from the first one.
+
+    ``result`` is the digest of what it gave.
+    """
 
     name: str
     status: str
     start_s: float
     took_s: float
     note: str = ""
+    result: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

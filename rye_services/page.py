@@ -185,10 +185,17 @@ SIGN_IN, SIGN_IN_BACK, DEVICE = "/page/sign-in", "/page/sign-in/back", "/page/de
 TEAMS, TEAM = "/page/teams", "/page/team"
 CHANGE_TEAMS, LOOK_AT = "/page/teams/change", "/page/look-at"
 RUNS, RUN, RUN_PART = "/page/executions", "/page/thread", "/page/thread/part"
-RUN_EVENTS = "/page/thread/events"
+RUN_EVENTS, RUN_PICTURE = "/page/thread/events", "/page/thread/picture"
 RETRY, CANCEL = "/page/thread/retry", "/page/thread/cancel"
 PROJECT, FILE, DIFF, OUTPUT = "/page/project", "/page/file", "/page/diff", "/page/output"
 REVOKE_WEBHOOK = "/page/webhooks/revoke"
+ITEMS, FORM_PAGE, START = "/page/items", "/page/form", "/page/start"
+WEBHOOKS_PAGE = "/page/webhooks"
+SECRETS_PAGE, SET_SECRET, DELETE_SECRET = (
+    "/page/secrets",
+    "/page/secrets/set",
+    "/page/secrets/delete",
+)
 ADMIN, COLLECT = "/page/admin", "/page/admin/collect"
 SET_USER_STATE = "/page/admin/users/state"
 REVOKE_KEY, REVOKE_API_KEY = "/page/admin/keys/revoke", "/page/admin/api-keys/revoke"

@@ -29,6 +29,7 @@ ELSEWHERE: Mapping[str, str] = {
     "cli/test.py": "the file that a person named with --junit",
     "graph/run_log.py": "the folder of user space, before anything below it",
     "items/context.py": CACHE,
+    "items/places.py": USER,
     "items/replaced.py": USER,
     "remote/apply.py": "by descriptors of its own, from the project down",
     "remote/conflicts.py": "removes what it wrote, below a folder that it has walked",

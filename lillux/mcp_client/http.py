@@ -9,7 +9,8 @@
 import base64
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from threading import Timer
 from time import monotonic
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -192,9 +193,14 @@ class HttpLine:
 
     @contextmanager
     def stream(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        cancellation: Cancellation | None = None,
     ) -> Iterator[HttpStream]:
-        """The response, as long as the whole call may take."""
+        """The response, as long as the whole call may take, and until it is cancelled."""
         left_s = self._limit_s() if method == "POST" else remaining_s(self._deadline)
         request = HttpRequest(
             method=method,
@@ -205,8 +211,30 @@ class HttpLine:
             max_response_bytes=None,
             secret_headers=frozenset(self.server.headers),
         )
-        with self.client.stream(request, self._cancellation) as stream:
+        with self.client.stream(request, cancellation or self._cancellation) as stream:
             yield stream
+
+    @contextmanager
+    def limited_steps(self) -> Iterator["StepLimit"]:
+        """A limit for what is awaited in a stream of events that stays open from step to step.
+
+        Raises McpTimeoutError for a step that takes longer than one may.
+        """
+        limit = StepLimit(self.server.start_s)
+        outer = self._cancellation
+        with outer.waking(limit.cancellation.cancel) if outer else nullcontext():
+            if outer and outer.is_set:
+                limit.cancellation.cancel()
+            try:
+                yield limit
+            except ExchangeCancelledError as error:
+                if not limit.is_over:
+                    raise
+                start_s = self.server.start_s
+                name = self.server.name
+                raise McpTimeoutError(name, self.stage, start_s, hint=START_HINT) from error
+            finally:
+                limit.stop()
 
     def _limit_s(self) -> float | None:
         """How long the answer to what is posted now may take."""
@@ -270,6 +298,33 @@ class HttpLine:
         except (EventTooLargeError, ResponseTooLargeError) as error:
             limit = self.server.max_message_bytes
             raise McpAnswerTooLargeError(self.server.name, limit) from error
+
+
+class StepLimit:
+    """Cancels what waits for a step that takes too long. Begins when it is made."""
+
+    def __init__(self, step_s: float) -> None:
+        self.cancellation, self.is_over = Cancellation(), False
+        self._step_s = step_s
+        self._timer: Timer | None = None
+        self.restart()
+
+    def restart(self) -> None:
+        """The next step begins."""
+        self.stop()
+        self._timer = Timer(self._step_s, self._expire)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def stop(self) -> None:
+        """Whatever is awaited now may take as long as the whole call."""
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+
+    def _expire(self) -> None:
+        self.is_over = True
+        self.cancellation.cancel()
 
 
 def refused_twice(server: str, post: str, get: str) -> McpProtocolError:
@@ -479,13 +534,18 @@ def call_over_events(line: HttpLine, session: ClientSession, *, session_refusal:
     """Hold the session's conversation. ``session_refusal`` is what a POST had been answered."""
     headers = {"Accept": "text/event-stream"}
     name = line.server.name
-    with line.stream("GET", line.server.url, headers) as stream:  # (1)
+    with (
+        line.limited_steps() as limit,
+        line.stream(
+            "GET", line.server.url, headers, cancellation=limit.cancellation
+        ) as stream,  # (1)
+    ):
         if stream.status in (401, 403):
             raise McpAuthError(name, stream.status)
         kind = stream.headers.get("content-type", "").partition(";")[0].strip().lower()
         if stream.status != 200 or kind != "text/event-stream":  # noqa: PLR2004 - success
             raise refused_twice(name, session_refusal, f"HTTP {stream.status}")
-        channel = _Channel(line, session)
+        channel = _Channel(line, session, limit)
         parser = line.parser()
         for chunk in stream.chunks():
             for event in parser.feed(chunk):
@@ -498,9 +558,10 @@ def call_over_events(line: HttpLine, session: ClientSession, *, session_refusal:
 class _Channel:
     """Posts what the session says in answer to events."""
 
-    def __init__(self, line: HttpLine, session: ClientSession) -> None:
-        self._line, self._session = line, session
-        self._endpoint = ""
+    def __init__(self, line: HttpLine, session: ClientSession, limit: StepLimit) -> None:
+        self._line, self._session, self._limit = line, session, limit
+        self._endpoint, self._step = "", session.step
+        line.stage, line.is_step = "start of the conversation", True
 
     def take(self, event: str, data: str) -> None:
         if event == "endpoint" and not self._endpoint:
@@ -525,7 +586,13 @@ class _Channel:
 
     def _follow(self, turn: Turn) -> None:
         self._line.tell(turn)
-        self._line.stage = self._session.stage
+        step = self._session.step
+        self._line.stage, self._line.is_step = self._session.stage, not self._session.awaits_tool
+        if self._session.awaits_tool:
+            self._limit.stop()
+        elif turn.send and step != self._step:
+            self._limit.restart()
+        self._step = step
         for message in turn.send:
             with self._line.stream("POST", self._endpoint, _POST_HEADERS, encode(message)) as taken:
                 if not 200 <= taken.status < 300:  # noqa: PLR2004 - success

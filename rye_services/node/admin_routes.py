@@ -311,7 +311,11 @@ def open_router(services: NodeServices) -> APIRouter:
             "healthy": services.watch.health.last.is_ready,
             "active": queue.active,
             "max_concurrent": queue.places,
-            "capabilities": {"provides": list(provided), "routes": []},
+            "capabilities": {
+                "provides": list(provided),
+                "routes": [],
+                "executes": ["awaited"],
+            },
         }
 
     return routes

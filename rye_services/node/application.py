@@ -25,6 +25,7 @@ from rye_services.node.admin_routes import (
 )
 from rye_services.node.mcp import mcp_router
 from rye_services.node.pages.admin import admin_page_router, team_page_router
+from rye_services.node.pages.items import item_page_router
 from rye_services.node.pages.routes import Pages, page_router
 from rye_services.node.pages.sign_in import machine_router, sign_in_router
 from rye_services.node.run_routes import answer_call, execute_router, running, thread_router
@@ -81,6 +82,7 @@ def _mcp_sessions(services: NodeServices) -> "StreamableHTTPSessionManager":
 def _people_router(pages: Pages) -> APIRouter:
     """All pages for people: they know each other's sessions."""
     routes = page_router(pages)
+    routes.include_router(item_page_router(pages))
     routes.include_router(admin_page_router(pages))
     routes.include_router(team_page_router(pages))
     routes.include_router(sign_in_router(pages, pages.services.environ))

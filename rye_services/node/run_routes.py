@@ -67,6 +67,7 @@ class ExecuteBody(BaseModel):
     parameters: dict[str, Any] | None = None
     thread: str | None = Field(default=None, examples=["inline", "fork"])
     is_async: bool | None = Field(default=None, alias="async")
+    awaited: bool | None = None
     secret_envelope: dict[str, Any] | None = None
     vault_keys: list[str] | None = None
     hook_id: str | None = None
@@ -105,6 +106,7 @@ def execute_router(services: NodeServices) -> APIRouter:
 
         A tool that fails is answered with status 200, and ``status`` error. 202: it was accepted,
         and waits for its turn or runs: because the request is asynchronous, or no place was free.
+        Of an asynchronous one that is ``awaited`` the answer is kept: `/threads/ID/answer`.
         """
         raw = await request.body()
         order = await run_in_threadpool(_order_of, services, executor, raw)
@@ -255,6 +257,15 @@ def thread_router(services: NodeServices) -> APIRouter:
         if state is None:
             raise RequestProblem(404, f"thread not found: {thread_id[:300]!a}")
         return {"thread_id": thread_id, "state": state}
+
+    @routes.post("/{thread_id}/answer", responses=answers(ExecutionAnswer, 404, 409, 503))
+    def answer(caller: Canceller, thread_id: str) -> dict[str, Any]:
+        """What `/execute` answers of an execution that was ``awaited`` and has ended, given once.
+
+        409: it has not ended, or was cancelled. 404: no answer of it is kept, or not any more.
+        """
+        require_own_run(services, caller, thread_id)
+        return services.executions.take_answer(caller.user_id, thread_id)
 
     _add_log(routes, services)
     return routes

@@ -2,15 +2,27 @@
 // while a part is replaced (htmx replaces it). Everything is there without it.
 "use strict";
 
+const units = [["year", 31536000], ["month", 2592000], ["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
+const since = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
+
+function relative(at) {
+  const seconds = (at.getTime() - Date.now()) / 1000;
+  const [unit, length] = units.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1];
+  return since.format(Math.round(seconds / length), unit);
+}
+
+// A time is said from now on, in the words of the reader's language; its title is the time itself.
 function showLocalTimes(root) {
-  const form = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
-  for (const time of root.querySelectorAll("time[datetime]:not([title])")) {
+  const form = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
+  for (const time of root.querySelectorAll("time[datetime]")) {
     const local = new Date(time.dateTime);
     if (Number.isNaN(local.getTime())) continue;
-    time.title = time.textContent;
-    time.textContent = form.format(local);
+    if (!time.title) time.title = form.format(local);
+    time.textContent = relative(local);
   }
 }
+
+setInterval(() => showLocalTimes(document), 30000);
 
 async function copy(button) {
   try {
@@ -29,6 +41,39 @@ function offerCopies(root) {
   }
 }
 
+// A request to a route of this node, with the key that was typed: what a program would send.
+async function send(event) {
+  event.preventDefault();
+  const form = event.target, shown = form.querySelector("pre"), query = new URLSearchParams();
+  let path = form.dataset.path;
+  for (const field of form.querySelectorAll("input[data-in]")) {
+    if (field.dataset.in === "path") path = path.replace(`{${field.name}}`, encodeURIComponent(field.value));
+    else if (field.value !== "") query.set(field.name, field.value);
+  }
+  const headers = { Accept: "application/json" }, body = form.elements.body?.value;
+  if (form.elements.key.value) headers.Authorization = `Bearer ${form.elements.key.value}`;
+  if (body) headers["Content-Type"] = "application/json";
+  const address = query.size ? `${path}?${query}` : path;
+  shown.hidden = false;
+  shown.textContent = "...";
+  try {
+    const answer = await fetch(address, { method: form.dataset.try, headers, body: body || undefined, credentials: "omit" });
+    const text = await answer.text();
+    let laidOut = text;
+    try { laidOut = JSON.stringify(JSON.parse(text), null, 2); } catch { /* no JSON: as it is */ }
+    shown.textContent = `${answer.status} ${answer.statusText}\n${laidOut.slice(0, mostShown)}`;
+  } catch (error) {
+    shown.textContent = String(error);
+  }
+}
+
+function offerTries(root) {
+  for (const form of root.querySelectorAll("form[data-try]")) {
+    form.hidden = false;
+    form.addEventListener("submit", send);
+  }
+}
+
 // Who has scrolled back in a log reads there: it is followed at its end only.
 function isReadBack(log) {
   return log !== null && log.scrollTop + log.clientHeight < log.scrollHeight - 4;
@@ -38,6 +83,7 @@ function begin(root) {
   for (const log of root.querySelectorAll("pre.log")) log.scrollTop = log.scrollHeight;
   showLocalTimes(root);
   offerCopies(root);
+  offerTries(root);
 }
 
 // A part is asked for only while the page is seen, and replaced only where it says something new and

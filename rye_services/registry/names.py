@@ -21,7 +21,7 @@ from ryeos.items.refs import EXECUTABLE_KINDS, ItemRef, Kind
 
 ITEM_TYPES = tuple(kind.value for kind in EXECUTABLE_KINDS)
 MAX_ID_CHARACTERS = 256
-_FEWEST_SEGMENTS, _MOST_SEGMENTS = 3, 12
+_FEWEST_SEGMENTS, _MOST_SEGMENTS = 2, 12
 _SEGMENT = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9_-])?")
 _BUNDLE = re.compile(r"(?=.{2,63}\Z)[a-z0-9]+(?:[_-][a-z0-9]+)*")
 _VERSION = re.compile(r"(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})")
@@ -29,7 +29,7 @@ _VERSION = re.compile(r"(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{
 
 @dataclass(frozen=True, slots=True)
 class ItemName:
-    """Which item: its kind, and its id of at least three segments."""
+    """Which item: its kind, and its id of at least two segments."""
 
     kind: Kind
     id: str
@@ -41,7 +41,7 @@ class ItemName:
 
     @property
     def category(self) -> str:
-        """What stands between the namespace and the name."""
+        """What stands between the namespace and the name, ``""`` where nothing does."""
         return "/".join(self.id.split("/")[1:-1])
 
     @property
@@ -84,17 +84,17 @@ def item_name(item_type: str, item_id: str) -> ItemName:
         raise RegistryNameError(
             "item_type", f"expected {_one_of(ITEM_TYPES)}, {found_words(item_type)}"
         )
-    place(item_id, "namespace/category/name", _FEWEST_SEGMENTS)
+    place(item_id)
     return ItemName(Kind(item_type), item_id)
 
 
-def place(item_id: str, shape: str = "namespace/name", fewest: int = 2) -> str:
-    """The id itself, of ``fewest`` segments, the first a namespace. Raises RegistryNameError."""
+def place(item_id: str) -> str:
+    """The id itself, whose first segment is a namespace. Raises RegistryNameError."""
     segments = item_id.split("/")
     if len(item_id) > MAX_ID_CHARACTERS or not (
-        fewest <= len(segments) <= _MOST_SEGMENTS and all(map(_is_segment, segments))
+        _FEWEST_SEGMENTS <= len(segments) <= _MOST_SEGMENTS and all(map(_is_segment, segments))
     ):
-        expected = f"expected {shape} of letters, digits and . _ -, at most {_MOST_SEGMENTS}"
+        expected = f"expected namespace/name of letters, digits and . _ -, at most {_MOST_SEGMENTS}"
         problem = f"{expected} segments and {MAX_ID_CHARACTERS} characters, {found_words(item_id)}"
         raise RegistryNameError("item_id", problem)
     namespace_name(segments[0], "namespace of item_id")

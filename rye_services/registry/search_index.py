@@ -90,8 +90,8 @@ def index_for(dialect: str) -> SearchIndex:
 
 
 def _folders(category: str) -> list[str]:
-    """The category and every one above it: ``a/b`` is found below ``a``."""
-    segments = category.split("/")
+    """The category and every one above it: ``a/b`` is found below ``a``. None of ``""``."""
+    segments = category.split("/") if category else []
     return ["/".join(segments[: count + 1]) for count in range(len(segments))]
 
 

@@ -61,6 +61,7 @@ class AsyncExecutor:
         parameters: Mapping[str, Any] | None = None,
         *,
         validate_chain: bool = True,
+        use_lockfile: bool = True,
         trace: bool = False,
     ) -> ExecutionResult:
         """As the method of the same name; cancelled as `AsyncWorkspace.execute` is."""
@@ -70,6 +71,7 @@ class AsyncExecutor:
                 item_id,
                 parameters,
                 validate_chain=validate_chain,
+                use_lockfile=use_lockfile,
                 trace=trace,
                 cancellation=cancellation,
             ),

@@ -4,8 +4,8 @@ What a host program calls runs with the rights of that program's user, as ``rye 
 """
 
 import os
-from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,10 @@ from lillux.values import dataclass, replace
 from ryeos import __version__
 from ryeos.app.workspace import Rye
 from ryeos.items.context import context_from
-from ryeos.items.errors import IntegrityError, ItemNotFoundError
-from ryeos.items.refs import Kind, Reference, parse_reference
-from ryeos.run.chain import ChainValidator
-from ryeos.run.model import ExecutionRequest, ExecutionResult
+from ryeos.items.errors import IntegrityError, ItemNotFoundError, RyeError
+from ryeos.items.refs import Kind, Location, Reference, parse_reference
+from ryeos.run import engine
+from ryeos.run.model import ChainElement, ExecutionRequest, ExecutionResult
 from ryeos.trust.bundles import discover, embedded_bundle, installed_bundles, own_bundle
 
 if TYPE_CHECKING:
@@ -66,8 +66,19 @@ def open_workspace(
 # --- executor -------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class CacheEntry:
+    """A chain that is remembered: ``[tool, ..., primitive]``, and the digest of all its files."""
+
+    chain: list[ChainElement]
+    combined_hash: str
+
+
 class PrimitiveExecutor:
-    """Runs tools of a workspace by their ids."""
+    """Runs tools of a workspace by their ids. Names of the first packages are kept."""
+
+    PRIMITIVE_MAP = engine.PrimitiveExecutor.PRIMITIVE_MAP
+    MAX_CHAIN_DEPTH = engine.PrimitiveExecutor.MAX_CHAIN_DEPTH
 
     def __init__(self, workspace: Rye) -> None:
         self._workspace = workspace
@@ -78,24 +89,59 @@ class PrimitiveExecutor:
         parameters: Mapping[str, Any] | None = None,
         *,
         validate_chain: bool = True,
+        use_lockfile: bool = True,
         trace: bool = False,
         cancellation: Cancellation | None = None,
     ) -> ExecutionResult:
-        """Run a tool. Failures are in the result: ``success``, ``error``, ``failure``.
+        """Run a tool. All failures are in the result: ``success``, ``error``, ``failure``.
 
-        ``validate_chain`` checks the spaces and versions of neighbours in the chain first. The
-        signatures are always verified: nothing turns that off.
+        ``validate_chain`` checks the spaces, inputs and versions of neighbours in the chain first.
+        ``use_lockfile`` compares the chain with its lockfile, and writes one after a first success.
+        The signatures are always verified: nothing turns that off.
         """
-        reference = parse_reference(item_id, Kind.TOOL.value)
-        if validate_chain:
-            chain = self._workspace.executor.build_chain(reference.id)
-            found = ChainValidator().validate_chain(chain.elements)
-            if not found.valid:
-                return ExecutionResult(success=False, error="; ".join(found.issues))
+        try:
+            reference = parse_reference(item_id, Kind.TOOL.value)
+        except RyeError as error:
+            return ExecutionResult(success=False, error=str(error), failure=error)
         request = ExecutionRequest(
-            item_id=reference.id, parameters=dict(parameters or {}), trace=trace
+            item_id=reference.id,
+            parameters=dict(parameters or {}),
+            validate_chain=validate_chain,
+            use_lockfile=use_lockfile,
+            trace=trace,
         )
         return self._workspace.executor.execute(request, cancellation=cancellation)
+
+    def invalidate_tool(self, item_id: str) -> None:
+        """Forget every chain that an item is part of."""
+        self._workspace.executor.invalidate_tool(item_id)
+
+    def clear_caches(self) -> None:
+        """Forget everything remembered between calls."""
+        self._workspace.executor.clear_caches()
+
+    def get_cache_stats(self) -> dict[str, int]:
+        """How many entries each cache has."""
+        return self._workspace.executor.get_cache_stats()
+
+    def _build_chain(self, item_id: str, *, force_refresh: bool = False) -> list[ChainElement]:
+        """The verified elements of a tool, the primitive last. Raises RyeError."""
+        tool = parse_reference(item_id, Kind.TOOL.value)
+        chain = self._workspace.executor.build_chain(tool.id, force_refresh=force_refresh)
+        return list(chain.elements)
+
+    def _resolve_tool_path(self, item_id: str) -> tuple[Path, str] | None:
+        """The file of a tool, not verified, and its space; None where no space has it."""
+        found = _find(self._workspace, Reference(Kind.TOOL, item_id))
+        return (found.path, found.space.label) if found else None
+
+    @property
+    def _chain_cache(self) -> dict[str, CacheEntry]:
+        """The chains that are remembered, by the id of their tool: a copy."""
+        return {
+            item_id: CacheEntry(list(chain.elements), chain.digest)
+            for item_id, chain in self._workspace.executor.chains.items()
+        }
 
 
 # --- resolvers ------------------------------------------------------------------------------------
@@ -111,11 +157,16 @@ class _KindResolver:
 
     def resolve(self, item_id: str) -> Path | None:
         """The file of an item, not verified; None where no space has it. Raises InvalidRefError."""
-        try:
-            found = self._workspace.resolver.resolve(Reference(self.kind, item_id))
-        except ItemNotFoundError:
-            return None
-        return found.location.path
+        found = _find(self._workspace, Reference(self.kind, item_id))
+        return found.path if found else None
+
+
+def _find(workspace: Rye, reference: Reference) -> Location | None:
+    """Where an item is; None where no space has it. Raises InvalidRefError."""
+    try:
+        return workspace.resolver.resolve(reference).location
+    except ItemNotFoundError:
+        return None
 
 
 class ToolResolver(_KindResolver):
@@ -177,26 +228,68 @@ class MetadataManager:
 
 
 # --- objects --------------------------------------------------------------------------------------
+# What a node answers under the same names, for a store of this machine: `ryeos.sync.entries`.
+
+
+def has_objects(hashes: Sequence[str], root: str | os.PathLike[str]) -> dict[str, list[str]]:
+    """Which digests a store has, as object or blob: ``{"present": [...], "missing": [...]}``."""
+    store = Store(Path(root))
+    found = {one: store.has_object(one) or store.has_blob(one) for one in hashes}
+    return {
+        "present": [one for one, is_there in found.items() if is_there],
+        "missing": [one for one, is_there in found.items() if not is_there],
+    }
+
+
+def get_objects(
+    hashes: Sequence[str], root: str | os.PathLike[str]
+) -> dict[str, list[dict[str, str]]]:
+    """The content of a store as entries: ``{"entries": [...]}``. What is not there is left out.
+
+    Raises ObjectChangedError.
+    """
+    from ryeos.sync.entries import encode, export_entries
+
+    return {"entries": [encode(one) for one in export_entries(hashes, Store(Path(root)))]}
+
+
+def put_objects(
+    entries: Iterable[Mapping[str, str]], root: str | os.PathLike[str]
+) -> dict[str, list[str]]:
+    """Keep entries in a store: ``{"stored": [...]}``. Raises as `import_objects`, which keeps."""
+    return {"stored": import_objects(entries, root)}
+
+
+def collect_object_hashes(manifest: Mapping[str, Any], root: str | os.PathLike[str]) -> list[str]:
+    """Each digest that a manifest leads to, once: its items, their content, its files.
+
+    What is not in the store is named all the same. Raises ObjectChangedError.
+    """
+    from lillux.store_files import ObjectMissingError
+    from ryeos.sync.objects import references_of
+
+    store = Store(Path(root))
+    waiting, found = list(references_of(dict(manifest))), dict[str, None]()
+    while waiting:
+        reference = waiting.pop()
+        if reference.digest in found:
+            continue
+        found[reference.digest] = None
+        if reference.space is not ObjectKind.BLOB:
+            with suppress(ObjectMissingError):
+                waiting.extend(references_of(store.get_object(reference.digest)))
+    return list(found)
 
 
 def export_objects(hashes: Sequence[str], root: str | os.PathLike[str]) -> list[dict[str, str]]:
     """The objects and blobs of a store as entries for a node: ``{hash, kind, data}``, in base64.
 
-    Raises DigestError, ObjectMissingError, ObjectChangedError.
+    Raises ObjectMissingError for one that is not there, ObjectChangedError.
     """
-    store = Store(Path(root))
-    entries = []
-    for digest in hashes:
-        is_object = store.has_object(digest)
-        if is_object:
-            data = store.path_of(ObjectKind.OBJECT, digest).read_bytes()
-        else:
-            data = store.get_blob(digest)
-        kind = ObjectKind.OBJECT if is_object else ObjectKind.BLOB
-        entries.append(
-            {"hash": digest, "kind": kind.value, "data": b64encode(data).decode("ascii")}
-        )
-    return entries
+    missing = has_objects(hashes, root)["missing"]
+    if missing:
+        Store(Path(root)).get_blob(missing[0])  # raises the error that names it
+    return get_objects(hashes, root)["entries"]
 
 
 def import_objects(entries: Iterable[Mapping[str, str]], root: str | os.PathLike[str]) -> list[str]:
@@ -204,22 +297,16 @@ def import_objects(entries: Iterable[Mapping[str, str]], root: str | os.PathLike
 
     Raises IntegrityError, ObjectTooLargeError, FileSystemError.
     """
-    from lillux.digests import sha256_hex
+    from ryeos.sync.entries import decode
+    from ryeos.sync.objects import EntryError
 
-    checked: list[tuple[ObjectKind, str, bytes]] = []
-    for entry in entries:
-        try:
-            digest, kind = str(entry["hash"]), ObjectKind(entry.get("kind", ObjectKind.BLOB.value))
-            data = b64decode(entry["data"], validate=True)
-        except (KeyError, TypeError, ValueError) as error:
-            raise IntegrityError("entry", f"expected hash, kind and base64 data: {error}") from None
-        if sha256_hex(data) != digest:
-            raise IntegrityError(digest[:80], "the data have another hash")
-        checked.append((kind, digest, data))
+    try:
+        checked = [decode(entry) for entry in entries]
+    except EntryError as error:
+        raise IntegrityError(f"entry {error.digest[:80]}", error.problem) from None
     store = Store(Path(root))
-    for kind, digest, data in checked:
-        store.keep(kind, digest, data)
-    return [digest for _, digest, _ in checked]
+    store.keep_all([(ObjectKind(one.kind), one.digest, one.data) for one in checked])
+    return [one.digest for one in checked]
 
 
 def resolve_remote(name: str | None, project_path: str | os.PathLike[str]) -> "RemoteConfig":

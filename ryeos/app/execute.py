@@ -72,6 +72,7 @@ def execute(
         trace=wish.trace,
         dry_run=wish.dry_run,
         extra_env=calling.extra_env,
+        known_texts=calling.known_texts,
         resolution=resolution,
     )
     reference = Reference(kind, wish.reference.id)

@@ -62,9 +62,10 @@ class WorkspaceCalls:
         extra_env: Mapping[str, str],
         use_lockfile: bool,
         callers: tuple[Rights, ...],
+        known_texts: Mapping[str, str],
     ) -> None:
         self._workspace, self._lineage, self._search_items = workspace, lineage, search
-        self._callers = callers
+        self._callers, self._known_texts = callers, known_texts
         self._run_id = run_id
         self._env = {**extra_env, PARENT_VARIABLE: run_id}
         self._use_lockfile = use_lockfile
@@ -141,6 +142,7 @@ class WorkspaceCalls:
             is_one_of_many=True,
             confined=True,
             callers=self._callers,
+            known_texts=self._known_texts,
             caller={"kind": "graph", "run": self._run_id, "step": act.node},
             wants_receipt=True,
         )
@@ -335,6 +337,7 @@ class WorkspaceEnvironment:
             extra_env=materials.request.extra_env,
             use_lockfile=materials.request.use_lockfile,
             callers=tuple(filter(None, [materials.rights.rights])),
+            known_texts=materials.request.known_texts,
         )
 
     def _parent_of(self, materials: Materials) -> str:

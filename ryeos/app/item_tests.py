@@ -419,7 +419,7 @@ def _problems(rye: Rye, planned_case: PlannedCase, cancellation: Cancellation) -
 def _in_copy(rye: Rye, base: Path) -> Rye:
     """The same in a copy of its project, where the same keys are approved."""
     with _AT_ONCE:
-        copy = rye.at(str(base))
+        copy = rye.at(str(base), is_copy=True)
     if rye.context.project_path:
         copy.approvals.count_as(base, rye.context.project_path)
     return copy

@@ -141,6 +141,7 @@ def load_item(rye: Rye, request: LoadRequest) -> Answer:
         "content": text[request.offset : stop],
         "metadata": _file_metadata(location, header),
         "total_chars": len(text),
+        **_text_digest(location, item),
         "project_path": project_of(rye),
     }
     if stop < len(text):
@@ -156,6 +157,16 @@ def load_item(rye: Rye, request: LoadRequest) -> Answer:
     if request.destination:
         envelope |= _copy_item(rye, request, resolution, item, warnings)  # (4)
     return Answer(envelope | ({"warnings": warnings} if warnings else {}))
+
+
+def _text_digest(location: Location, item: VerifiedItem) -> dict[str, str]:
+    """The digest of the text without what signing adds, where the type of the file is ours."""
+    from ryeos.trust.known_texts import text_digest
+
+    try:
+        return {"text_sha256": text_digest(location.ref.kind, location.path, item.data)}
+    except LilluxError:
+        return {}
 
 
 def _rights(rye: Rye, location: Location, header: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,12 +30,14 @@ class CallContext:
     progress        tells how far it is: done, of how much (None if unknown), in words
     wants_progress  whether a client listens to that
     extra_env       variables for the processes that it starts
+    known_texts     digests of texts that its caller knows, by item
     """
 
     cancellation: Cancellation
     progress: Progress
     wants_progress: bool = False
     extra_env: Mapping[str, str] = field(default_factory=dict)
+    known_texts: Mapping[str, str] = field(default_factory=dict)
 
 
 class ToolProgress:

@@ -198,8 +198,26 @@ def _further_files(item: ReadItem) -> Iterator[FurtherFile]:
         from ryeos.imports import tool_texts
 
         yield from tool_texts.further_files(data.decode("utf-8", "replace"), target.space.base)
+    elif target.kind is Kind.TOOL:
+        yield from _files_of_task(item)
     elif target.kind is Kind.DIRECTIVE:
         yield from further_files(data.decode("utf-8", "replace"), target.space)
+
+
+def _files_of_task(item: ReadItem) -> Iterator[FurtherFile]:
+    """The files of a tool on the runtime of tasks; of any other, and of no tool, none."""
+    from ryeos.items.task_items import RUNTIME, TaskItem
+
+    try:
+        spec = tool_spec(validate_item(item.target, item.data).header, item.target.path.suffix)
+        if spec.executor_id != RUNTIME:
+            return
+        said = TaskItem.from_config(spec.config)
+    except LilluxError:
+        return  # signing says why
+    from ryeos.imports.tasks import further_files
+
+    yield from further_files(said, item.target.space.base)
 
 
 # --- facts ----------------------------------------------------------------------------------------

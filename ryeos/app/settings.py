@@ -76,7 +76,7 @@ SETTINGS: Mapping[str, Mapping[str, _Schema]] = {
     },
     "cas/manifest.yaml": {
         "manifest": _only(skip_dirs=_TEXTS, hard_exclude=_only(names=_TEXTS, patterns=_TEXTS)),
-        "sync": _only(include=_TEXTS, exclude=_TEXTS),
+        "sync": _only(include=_TEXTS, exclude=_TEXTS, gitignore=_FLAG),
     },
     "execution/execution.yaml": {"defaults": _LIMITS, "tools": _mapping_of(_LIMITS)},
     INTEGRITY_PATH: {"require_full_coverage": _FLAG},

@@ -460,6 +460,10 @@ A YAML tool with tool_type: graph and executor_id: rye/core/runtimes/state-graph
 Nodes: action (the default), gate, foreach (over, as, parallel, collect), return. A node may have
 on_error: NODE, retry: {max: 2}, timeout, cache_result. Expressions: ${inputs.a}, ${state.a.0},
 ${result.x || 'none'}, ${state.list | length}; a string that is one expression keeps its type.
+Operators: eq, ne, gt, gte, lt, lte, in, not_in, contains, not_contains, starts_with, ends_with,
+regex, exists, not_exists, empty, not_empty; any, all and not around them.
+Pipes: json, from_json, length, keys, values, items, first, last, join:', ', sum, sort, upper,
+lower, trim, str, int, float, sh, b64, default:0. In a command end each value with sh.
 
 Permissions: rye.PRIMARY.KIND.ID with dots for slashes; * is anything. A call must be allowed by the
 graph, by its caller (capabilities) and by every graph above; who lists nothing adds no limit, and

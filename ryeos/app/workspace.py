@@ -188,8 +188,10 @@ class Rye:
         place = cache_place(self.context.process_env, PLACE, self.context.platform)
         return Catalog(self.context.spaces, self.verifier, place)
 
-    def at(self, project: str) -> "Rye":
+    def at(self, project: str, *, is_copy: bool = False) -> "Rye":
         """The same for another project; a relative path starts at this one. Few are kept.
+
+        ``is_copy`` is for one that was made for a test case, see `Context`.
 
         Raises RyeError `NO_PROJECT` when it is no folder, `PERMISSION_DENIED` for one that an agent
         may not name.
@@ -204,7 +206,7 @@ class Rye:
                 del self._elsewhere[next(iter(self._elsewhere))]
             spaces = replace(context.spaces, project=Space(PROJECT, path))
             self._elsewhere[path] = Rye(
-                replace(context, spaces=spaces),
+                replace(context, spaces=spaces, is_copy=is_copy),
                 runner=self._runner,
                 functions=self._functions,
                 warn=self.warn,
@@ -286,6 +288,10 @@ class Rye:
         item = self.verifier.verify_location(resolution.location)
         self._require_coverage(resolution.location, item)
         self._require_newest(resolution.location.ref, item)
+        if request.known_texts:
+            from ryeos.trust.known_texts import require_known_text
+
+            require_known_text(str(resolution.location.ref), item, request.known_texts)
         from ryeos.items.rendering import render_directive, render_knowledge
 
         if kind is Kind.DIRECTIVE:

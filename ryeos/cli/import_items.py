@@ -25,12 +25,13 @@ from ryeos.app.skills import SkillState, export_skill, skills
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.mcp_clients import machine_of
 from ryeos.cli.mcp_servers import RefreshResult, bring_up_to_date
-from ryeos.cli.session import CommandSpec, Session, with_way_out
+from ryeos.cli.review import is_agents
+from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals, with_way_out
 from ryeos.cli.sign import Mode, decide
 from ryeos.imports.clients import NAMES as CLIENT_NAMES
 from ryeos.imports.clients import client_of, find_client
 from ryeos.imports.kinds import NAMES, ImportKind, find_kind, sources_at
-from ryeos.imports.plan import MAX_ITEMS, ImportPlan, ImportSource, shown_path
+from ryeos.imports.plan import MAX_ITEMS, ImportPlan, ImportSource, ProposedItem, shown_path
 from ryeos.imports.server_items import SERVER_FOLDER
 from ryeos.items.errors import RyeError, UsageError, error_envelope
 from ryeos.items.refs import PROJECT, USER, Reference, Space, parse_reference
@@ -119,8 +120,38 @@ def import_sources(session: Session, found: Sequence[tuple[ImportKind, ImportSou
         envelope["items"] = [write.describe() for write in writes]
         for note in (item.notes[-1] for item in plan.items if item.probe and item.notes):
             session.output.note(one_line(note, 400))
+    tried = _tried(session, plan, due)
+    if tried is not plan:
+        writes = list(planned_writes(tried, space, env_file, force=arguments.force))
+        envelope["items"] = [write.describe() for write in writes]
     status = _write_and_ask(session, sources, writes, env_file, envelope)
     return status or (1 if plan.left_out else 0)
+
+
+def _tried(session: Session, plan: ImportPlan, due: Sequence[PlannedWrite]) -> ImportPlan:
+    """The plan, its local servers with what their rights keep them from: they were started once.
+
+    A person agrees to that start; for an agent, and without a terminal to ask at, none is started.
+    """
+    from ryeos.app.server_trials import MAX_TRIALS, is_local_server, with_trial
+
+    written = {write.item.ref for write in due}
+    local = [item for item in plan.items if item.ref in written and is_local_server(item)]
+    local = local[:MAX_TRIALS]
+    may_ask = session.can_ask or session.arguments.yes
+    if not local or not may_ask or is_agents(session):
+        return plan
+    names = ", ".join(one_line(item.name) for item in local)
+    shown = [f"{one_line(item.name)}: {one_line(item.shown, _WIDTH)}" for item in local]
+    if not session.confirm(f"start {names} once, confined, to try the rights?", shown):
+        return plan
+    cancellation, items, space = cancelled_by_signals(), list[ProposedItem](), _space(session)
+    for item in plan.items:
+        tried = with_trial(session.rye, item, space, cancellation) if item in local else item
+        if tried is not item:
+            session.output.warn(f"{one_line(item.name)}: {one_line(tried.notes[-1], 600)}")
+        items.append(tried)
+    return replace(plan, items=tuple(items))
 
 
 def _write_and_ask(

@@ -43,7 +43,7 @@ from ryeos.app.server_tools import (
 from ryeos.app.workspace import Rye
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.asking import is_agreed, painted
-from ryeos.cli.review import needs_person
+from ryeos.cli.review import is_agents, needs_person
 from ryeos.cli.run import live_stderr, show
 from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals
 from ryeos.imports.server_items import RUNTIMES, ServerOptions, server_text, valid_server_id
@@ -397,7 +397,10 @@ def _configure_remove(parser: Arguments) -> None:
 
 
 def _remove(session: Session) -> int:
+    """Remove a server and its tools: what a person says by this command, and no agent."""
     server = server_location(session.rye, session.arguments.name)
+    if is_agents(session):
+        raise ApprovalRequiredError(f"remove {server.ref}, and the tools of it")
     found = [*changes(server.space, server.ref.name, ()), change_without_tool(server)]
     removed: list[str] = []
     kept: list[str] = []

@@ -53,7 +53,7 @@ _RUNS_HINT = (
 
 def _configure_push(parser: Arguments) -> None:
     add = parser.add_argument
-    add("ref", metavar="REF", help="an item of your own, namespace/category/name")
+    add("ref", metavar="REF", help="an item of your own, namespace/.../name")
     add("--release", metavar="X.Y.Z", help="expected in its text")
     add("--changelog", metavar="TEXT", default="", help="what is new in it")
     add("--unlisted", action="store_true", help="searches do not find it")
@@ -100,7 +100,7 @@ def _push(session: Session) -> int:
 
 def _configure_pull(parser: Arguments) -> None:
     add = parser.add_argument
-    add("ref", metavar="REF[@X.Y.Z]", help="kind:namespace/category/name; without a kind a tool")
+    add("ref", metavar="REF[@X.Y.Z]", help="kind:namespace/.../name; without a kind a tool")
     add("--release", metavar="X.Y.Z", help="this version; also: --version X.Y.Z, REF@X.Y.Z")
     add("--overwrite", action="store_true", help="replace another file; it is kept in user space")
     add("--resign", action="store_true", help="sign it with your own key, so that it runs")
@@ -249,7 +249,7 @@ def _line(row: Mapping[str, Any]) -> str:
 
 
 def _configure_ref(parser: Arguments) -> None:
-    parser.add_argument("ref", metavar="REF", help="kind:namespace/category/name")
+    parser.add_argument("ref", metavar="REF", help="kind:namespace/.../name")
     take_registry(parser)
 
 
@@ -277,7 +277,7 @@ def _info(session: Session) -> int:
 
 def _configure_delete(parser: Arguments) -> None:
     add = parser.add_argument
-    add("ref", metavar="REF", help="kind:namespace/category/name")
+    add("ref", metavar="REF", help="kind:namespace/.../name")
     add("--release", metavar="X.Y.Z", help="only this one")
     add("--all", action="store_true", help="every version of it")
     take_team(parser)
@@ -300,7 +300,7 @@ def _delete(session: Session) -> int:
 
 def _configure_visibility(parser: Arguments) -> None:
     add = parser.add_argument
-    add("ref", metavar="REF", help="kind:namespace/category/name, or bundle:ID")
+    add("ref", metavar="REF", help="kind:namespace/.../name, or bundle:ID")
     add("visibility", choices=VISIBILITIES, help="whether searches find it")
     take_team(parser)
     take_registry(parser)

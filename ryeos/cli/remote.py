@@ -107,8 +107,11 @@ def _execute(session: Session) -> int:
         applies=not arguments.no_apply,
         resigns=arguments.resign,
     )
-    answer = run_on(session, arguments.remote, reference, request, options)
-    return run.show_elsewhere(session, answer)
+    written = run.ToolOutput()
+    answer, was_shown = run_on(
+        session, arguments.remote, reference, request, options, written=written
+    )
+    return run.show_elsewhere(session, answer, written if was_shown else None)
 
 
 def _status(session: Session) -> int:
@@ -395,6 +398,11 @@ def _configure_push(parser: Arguments) -> None:
     add("--force", action="store_true", help="replace what others brought there")
     add("--drop-excluded", action="store_true", help="remove there what no longer travels")
     add("--new-project", action="store_true", help="push under another name than before")
+    add(
+        "--repository",
+        action="store_true",
+        help="from now on take all files but those that .gitignore names, not .ai alone",
+    )
 
 
 def _configure_pull(parser: Arguments) -> None:
@@ -429,6 +437,7 @@ def _push(session: Session) -> int:
     from ryeos.remote.push import push
 
     with linked(session) as link:
+        _take_repository(session, link)
         pushed = push(
             link,
             force=session.arguments.force,
@@ -459,6 +468,29 @@ def _push(session: Session) -> int:
     if pushed.replaced and not session.output.as_json:
         _note_replaced(session, link, pushed.replaced)
     return 0
+
+
+def _take_repository(session: Session, link: Link) -> None:
+    """Let all files of the project travel where that was asked for; at a first push, ask."""
+    from ryeos.remote.repository import offered, take
+
+    if session.arguments.repository:
+        take(link)
+        return
+    found = offered(link)
+    if found is None:
+        return
+    size = f"{found.count} files, {found.size / 1e6:.1f} MB"
+    if not session.can_ask:
+        session.output.note(
+            f"only .ai travels; with the other {size}: rye remote push --repository"
+        )
+        return
+    from ryeos.cli.asking import is_agreed
+
+    question = f"Only .ai travels. Take the other files too, but what .gitignore names ({size})?"
+    if is_agreed(session.terminal, (), question):
+        session.output.note(f"written: {one_line(str(take(link)))}")
 
 
 def _replaced_as_json(replaced: ReplacedHead | None) -> dict[str, Any] | None:

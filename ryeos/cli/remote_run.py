@@ -1,13 +1,14 @@
 """Runs on a remote, as ``rye run --target`` and ``rye remote execute`` start them."""
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol, TextIO
 
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
-from ryeos.app.output import one_line
+from ryeos.app.output import one_line, steers_nothing
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.progress import ProgressBar
 from ryeos.cli.session import Session, cancelled_by_signals
@@ -15,7 +16,8 @@ from ryeos.items.errors import Answer, UsageError
 from ryeos.items.refs import Reference
 from ryeos.remote.apply import AppliedChanges
 from ryeos.remote.link import Link, RemoteEnvironment, open_link
-from ryeos.remote.run import RemoteOptions, execute_on
+from ryeos.remote.requests import LOG_CUT
+from ryeos.remote.run import RemoteOptions, RunFollower, execute_on
 from ryeos.remote.settings import is_team_name
 from ryeos.run.model import ExecutionRequest
 
@@ -28,13 +30,80 @@ def run_on(
     reference: Reference,
     request: ExecutionRequest,
     options: RemoteOptions,
-) -> Answer:
-    """The answer of a remote. Raises as `execute_on`."""
-    with remote_environment(session, cancelled_by_signals()) as around:
-        answer = execute_on(around, remote, reference, request, options)
+    *,
+    written: "Written",
+) -> tuple[Answer, bool]:
+    """The answer of a remote, and whether ``written`` got what it wrote. Raises as `execute_on`."""
+    cancellation, bar = cancelled_by_signals(), ProgressBar(session.output)
+    live = LiveOutput(session, bar, written)
+    follower = RunFollower(
+        on_output=live.take, on_cancelled=live.say_cancelled, cancellation=cancellation
+    )
+    with remote_environment(session, cancellation, bar) as around:
+        answer = execute_on(around, remote, reference, request, options, follower=follower)
+    live.complete(answer)
     if options.resigns:
         _write_pages(session, answer)
-    return answer
+    return answer, live.was_followed
+
+
+class Written(Protocol):
+    """Passes on what a program writes to its streams."""
+
+    def stdout(self, chunk: bytes) -> None:
+        """Take standard output."""
+
+    def stderr(self, chunk: bytes) -> None:
+        """Take standard error."""
+
+
+class LiveOutput:
+    """Shows what a run on a node writes, each stream on its own one here, as it comes.
+
+    A node's text is shown on a terminal without what would steer it.
+    """
+
+    def __init__(self, session: Session, bar: ProgressBar, written: Written) -> None:
+        self._session, self._bar, self._written = session, bar, written
+        self._shows_stdout = not session.output.as_json
+        self._texts: dict[str, list[str]] = {"stdout": [], "stderr": []}
+        self._is_cut = False
+
+    @property
+    def was_followed(self) -> bool:
+        """Whether anything was shown."""
+        return any(self._texts.values())
+
+    def take(self, stream: str, text: str) -> None:
+        """Show a text."""
+        self._bar.end()
+        if text.endswith(LOG_CUT):  # what is missing comes with the answer
+            text, self._is_cut = text.removesuffix(LOG_CUT), True
+        self._texts["stderr" if stream == "stderr" else "stdout"].append(text)
+        if stream == "stderr":
+            self._written.stderr(_shown(text, sys.stderr))
+        elif self._shows_stdout:
+            self._written.stdout(_shown(text, sys.stdout))
+
+    def say_cancelled(self, thread_id: str) -> None:
+        """Say that the run was asked to end, and how to leave without waiting for that."""
+        if not self._session.output.as_json:
+            words = one_line(thread_id, 400)
+            self._session.output.note(f"{words} is being ended; to leave without it: once more")
+
+    def complete(self, answer: Answer) -> None:
+        """Show what of the output the log of the node had no room for."""
+        data = answer.envelope.get("data")
+        if not self._is_cut or not isinstance(data, Mapping):
+            return
+        for stream, texts in self._texts.items():
+            whole, shown = data.get(stream), "".join(texts)
+            if isinstance(whole, str) and whole.startswith(shown) and len(whole) > len(shown):
+                self.take(stream, whole[len(shown) :])
+
+
+def _shown(text: str, stream: TextIO) -> bytes:
+    return (steers_nothing(text) if stream.isatty() else text).encode("utf-8", "replace")
 
 
 def _write_pages(session: Session, answer: Answer) -> None:
@@ -119,10 +188,10 @@ def limit_of(session: Session, shown: int) -> int:
 
 @contextmanager
 def remote_environment(
-    session: Session, cancellation: Cancellation | None = None
+    session: Session, cancellation: Cancellation | None = None, bar: ProgressBar | None = None
 ) -> Iterator[RemoteEnvironment]:
     """What remotes are opened with: signals end what is asked, a line says how far it is."""
-    bar = ProgressBar(session.output)
+    bar = bar or ProgressBar(session.output)
 
     def report_merged(remote: str, applied: AppliedChanges) -> None:
         bar.end()

@@ -109,16 +109,23 @@ def _run_elsewhere(session: Session, reference: "Reference", request: ExecutionR
 
     arguments = session.arguments
     options = RemoteOptions(is_async=arguments.detached)
-    answer = run_on(session, target_remote(arguments.target), reference, request, options)
-    return show_elsewhere(session, answer)
+    remote, written = target_remote(arguments.target), ToolOutput()
+    answer, was_shown = run_on(session, remote, reference, request, options, written=written)
+    return show_elsewhere(session, answer, written if was_shown else None)
 
 
-def show_elsewhere(session: Session, answer: Answer) -> int:
-    """Show what a run on a node gave as one here, or that it was started; the command's status."""
+def show_elsewhere(session: Session, answer: Answer, written: "ToolOutput | None") -> int:
+    """Show what a run on a node gave as one here, or that it was started; the command's status.
+
+    ``written`` got its output while it ran, None where nothing did.
+    """
     from ryeos.cli.remote_run import is_started, show_started, standard_error
 
     if is_started(answer):
         return show_started(session, answer)
+    if written is not None:
+        show_rest(session, answer, written)
+        return answer.exit_status
     live_stderr(standard_error(answer.envelope).encode("utf-8", "replace"))
     show(session, answer)
     return answer.exit_status

@@ -34,7 +34,7 @@ from ryeos.graph.reading import GraphReading, read_graph
 from ryeos.graph.run_log import COMPLETED
 from ryeos.graph.runner import Calls, GraphRunner, OnStep, Records, ResultCache, RunEnd
 from ryeos.graph.walk import Walk, planned_path
-from ryeos.items.errors import RyeError, SpecError
+from ryeos.items.errors import RETRY_WITH, RyeError, SpecError
 from ryeos.items.headers import parse_header
 from ryeos.run.calls import MappedResult, Materials, OnStderr
 
@@ -137,12 +137,14 @@ def _require_resumable(saved: SavedRun, options: Options, graph_hash: str) -> No
     if saved.node is None:
         raise not_resumable_error(saved.run_id, "it does not say which node comes next")
     if saved.graph_hash != graph_hash and not options.force:
-        raise RyeError(
+        changed = RyeError(
             f"Cannot resume {saved.run_id}: the graph has changed since:"
             f" expected {saved.graph_hash[:12]}, found {graph_hash[:12]}",
             code="CONFLICT",
             hint="resume with --force if the change fits the steps done, or start a new run",
         )
+        changed.facts = {RETRY_WITH: {"force": True}}
+        raise changed
 
 
 # --- call -----------------------------------------------------------------------------------------
@@ -281,6 +283,7 @@ class GraphCall:
             "node_count": len(graph.nodes),
             "path": planned_path(graph, inputs) if not options.resume else [],
             **self._limits(graph, options),
+            "timeout_s": self._materials.timeout_s,
             "sandbox": self._materials.rights.describe(),
             "warnings": [str(warning) for warning in self._reading.warnings],
         }
@@ -467,6 +470,7 @@ def mapped(graph: Graph, outcome: WalkOutcome, run_id: str) -> MappedResult:
         return MappedResult(success=True, data=data, error=None, code="")
     error, code = outcome.error or outcome.status, _CODES.get(outcome.code, "EXECUTION_FAILED")
     data |= {"error": error} | ({"node": outcome.node} if outcome.node else {})
+    data |= {"path": outcome.path} if outcome.path else {}
     return MappedResult(success=False, data=data, error=error, code=code)
 
 

@@ -149,6 +149,7 @@ class WalkOutcome:
     node        where it failed or was cancelled; of a single step, the node that was worked on
     next_node   where it would continue: None at an end
     code        of what went wrong: ``node_error``, ``max_steps_exceeded``, ``cancelled`` ...
+    path        the file that the failed call was about, where it names one
     terminated  ``dead_end`` where no edge led on
     """
 
@@ -161,6 +162,7 @@ class WalkOutcome:
     node: str | None = None
     next_node: str | None = None
     code: str = ""
+    path: str = ""
     terminated: str = ""
     errors: Sequence[Mapping[str, Any]] = ()
     warnings: Sequence[str] = ()

@@ -169,6 +169,10 @@ class GraphFields(Fields):
         """A number of seconds above zero, at most `MAX_SECONDS`."""
         return self.number(key, 0.0, MAX_SECONDS, above=True)
 
+    def limit_s(self, key: str) -> float | None:
+        """A number of seconds, at most `MAX_SECONDS`; None for 0, which is no limit."""
+        return self.number(key, 0.0, MAX_SECONDS) or None
+
     def choice(self, key: str, words: Sequence[str]) -> str | None:
         """One of some words."""
         value = self.any(key)

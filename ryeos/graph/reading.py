@@ -119,7 +119,7 @@ def _graph(top: GraphFields, graph_id: str) -> Graph | None:
         "on_error": cast("OnError", config.choice("on_error", ON_ERROR) or "fail"),
         "state": _state(config),
         "hooks": read_hooks(config),
-        "timeout_s": config.seconds("timeout"),
+        "timeout_s": config.limit_s("timeout"),
         "result": cast("ResultShape", config.choice("result", RESULTS) or "output"),
     }
     start = config.text("start")

@@ -419,7 +419,11 @@ _CONFIG_PROPERTIES: dict[str, Schema] = {
         "maxItems": MAX_HOOKS,
         "items": _ref("hook"),
     },
-    "timeout": _seconds("The longest time of the run"),
+    "timeout": number(
+        "The longest time of the run, in seconds: 300 without it, 0 for none.",
+        minimum=0,
+        maximum=MAX_SECONDS,
+    ),
     "result": word("What the run answers: the output, the state, or both.", RESULTS, "output"),
     **_REMARKS,
 }

@@ -18,7 +18,7 @@ ReadGraph = Callable[[str], Graph | None]
 _OF_A_RUN = frozenset(
     {
         *("success", "status", "steps", "graph_run_id", "terminated", "errors_suppressed"),
-        *("errors", "warnings", "error", "node", "code"),
+        *("errors", "warnings", "error", "node", "code", "path"),
     }
 )
 

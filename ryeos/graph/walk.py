@@ -287,8 +287,9 @@ def unwrapped(envelope: object) -> dict[str, Any]:
     if envelope.get("status") == "error" or result.get("success") is False:
         result["status"] = "error"
         result["error"] = error_text(result.get("error") or envelope.get("error"))
-        if "code" in envelope:
-            result.setdefault("code", envelope["code"])
+        for name in ("code", "path"):  # of Rye's own failure the file that it is about
+            if name in envelope:
+                result.setdefault(name, envelope[name])
     return result
 
 
@@ -595,7 +596,10 @@ class Visits:
                 visit.outcome = self._failure(node, visit.error, "aborted")
             case _:
                 error = self._cause(node, visit.error, results)
-                visit.outcome = self._failure(node, error, "node_error")
+                ended = next((one for one in results if one.get("status") == "error"), failure)
+                path = ended.get("path")
+                path = path if isinstance(path, str) else ""
+                visit.outcome = self._failure(node, error, "node_error", path)
 
     @staticmethod
     def _cause(node: GraphNode, error: str, results: Sequence[Mapping[str, Any]]) -> str:
@@ -606,8 +610,8 @@ class Visits:
         others = f" ({len(failed_at)} of {len(results)} calls failed)" if len(results) > 1 else ""
         return f"{node.name}[{failed_at[0]}]: {error}{others}"
 
-    def _failure(self, node: GraphNode, error: str, code: str) -> WalkOutcome:
-        return self._walk.outcome("error", error=error, node=node.name, code=code)
+    def _failure(self, node: GraphNode, error: str, code: str, path: str = "") -> WalkOutcome:
+        return self._walk.outcome("error", error=error, node=node.name, code=code, path=path)
 
     def _choose_behind_failure(
         self, node: ActionNode | GateNode | ForeachNode, visit: Visit

@@ -1,17 +1,18 @@
 """Tasks of ``package.json``, ``justfile``, ``Makefile`` and ``mise.toml``, read as tools.
 
-A tool runs the task by its own runner, without a shell, after the file with the tasks, and each
-file that it names as a part, is as it was signed, and none has appeared that was not there. The
-person sees everything that the runner will run for it, in order. Nothing is run here, but ``just``,
-which prints what it reads; ``just`` evaluates nothing for that.
+A tool is YAML on a runtime of the bundle, which starts the task's own runner, without a shell,
+while the file with the tasks, and each file that it names as a part, is as it was signed, and none
+has appeared that was not there. The person sees everything that the runner will run, in order.
+Nothing is run here, but ``just``, which prints what it reads; ``just`` evaluates nothing for that.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
-from lillux.files import path_inside, read_bytes
+from lillux.files import path_inside, read_bytes, safe_join
 from ryeos.imports.help_pages import HelpPage
 from ryeos.imports.plan import (
     ImportPlan,
@@ -22,9 +23,12 @@ from ryeos.imports.plan import (
 )
 from ryeos.imports.task_files import Part, Task, TaskFile, plain_line
 from ryeos.imports.task_steps import too_much
-from ryeos.imports.tool_texts import MAX_FILE, NAME_OF_TASK, ToolParts, tool_text
-from ryeos.items.line_ends import lf_bytes
+from ryeos.imports.tool_texts import MAX_FILE, NAME_OF_TASK, distinct, schema_of
+from ryeos.items.line_ends import lf_bytes, pinned_bytes
 from ryeos.items.refs import ItemRef, Kind
+from ryeos.items.task_items import RUNTIME, TaskArgument, TaskItem
+from ryeos.items.yaml import flow_text, parse_yaml
+from ryeos.trust.skill_files import FurtherFile
 
 _RIGHTS = {
     "read": ["{project}"],
@@ -78,31 +82,134 @@ def _item(task: Task, runner: str, source: ImportSource) -> ProposedItem:
     for part in (Part(path=source.path.name, where="the file"), *task.parts):
         held.add(part)
     problems = [one for one in (*problems, *held.problems) if one]
-    parts = ToolParts(
-        description=description,
-        rights=_RIGHTS,
+    page = HelpPage(task.arguments, has_commands=task.takes_words)
+    rows = [
+        TaskArgument(one.name, one.flag, one.kind, one.default) for one in distinct(page.arguments)
+    ]
+    said = TaskItem(
+        runs=task.steps,
+        command=task.command,
         files=tuple(held.files),
         absent=tuple(held.absent),
-        command=task.command,
+        arguments=tuple(rows),
     )
-    page = HelpPage(task.arguments, has_commands=task.takes_words)
     count = len(held.files)
     return ProposedItem(
         name=task.name,
         ref=ref,
-        suffix=".py",
-        data=b"" if problems else tool_text(ref, parts, page).encode(),
+        suffix=".yaml",
+        data=b"" if problems else _text(ref, description, said, page).encode(),
         origin=f"{shown_path(source.path, source.project)}: {plain_line(task.name)}",
         shown="; ".join(task.steps) or "runs nothing",
         steps=task.steps,
         held=f"{count} files" if count > 1 else f"1 file, {source.path.name}",
         notes=(
-            "rights: no network, writes the project; edit SANDBOX to widen them",
+            "rights: no network, writes the project; edit sandbox to widen them",
             *held.notes,
             *task.notes,
         ),
         problems=tuple(problems),
     )
+
+
+def _text(ref: ItemRef, description: str, said: TaskItem, page: HelpPage) -> str:
+    """The text of the tool: a line for each thing that it says, and one for each line that runs."""
+    config = said.as_config()
+    lines = [
+        'version: "1.0.0"',
+        "tool_type: task",
+        f"executor_id: {RUNTIME}",
+        f"category: {ref.category}",
+        f"description: {flow_text(description)}",
+        f"config_schema: {flow_text(schema_of(page))}",
+        f"sandbox: {flow_text(_RIGHTS)}",
+        "config:",
+        "  runs:",
+        *(f"    - {flow_text(one)}" for one in config.pop("runs")),
+        *(f"  {key}: {flow_text(value)}" for key, value in config.items()),
+    ]
+    if not said.runs:
+        lines[lines.index("  runs:")] = "  runs: []"
+    return "\n".join(lines) + "\n"
+
+
+# --- a signed task --------------------------------------------------------------------------------
+
+
+def further_files(said: TaskItem, base: Path) -> list[FurtherFile]:
+    """The files that a task reads, for a person who is about to sign it.
+
+    What it says that it runs is read anew from them: one that says something else is named.
+    """
+    listed: list[FurtherFile] = []
+    for place, digest in said.files:
+        try:
+            same = pinned_bytes(read_bytes(safe_join(base, place), MAX_FILE), digest)
+        except (OSError, LilluxError) as error:
+            listed.append(FurtherFile(place, problem=f"cannot be read: {error}"))
+            continue
+        problem = "" if same is not None else "is not what this tool runs; import it again"
+        listed.append(FurtherFile(place, same or b"", problem))
+    if not any(one.problem for one in listed):
+        listed += [FurtherFile("runs", problem=problem) for problem in _untrue(said, base)]
+    return listed
+
+
+def _untrue(said: TaskItem, base: Path) -> Iterator[str]:
+    source = ImportSource(path=base / said.files[0][0], project=base, base=base)
+    try:
+        tasks = _reader_of(source.path)(source).tasks
+    except LilluxError as error:
+        yield f"its file is not read: {error}"
+        return
+    found = [task.steps for task in tasks if task.command == said.command]
+    if not found:
+        yield "expected the name of a task of its file in the command; import it again"
+    elif said.runs not in found:
+        yield "is not what the task of its file runs; import it again"
+
+
+def is_of_same_task(before: bytes, proposed: bytes) -> bool:
+    """Whether two tools run the same task by the same files; the first may be an earlier Python."""
+    try:
+        said = TaskItem.from_config(_config_of(proposed))
+        if earlier := _earlier(before):
+            return earlier == (said.files, said.command, said.absent)
+        return TaskItem.from_config(_config_of(before)) == said
+    except LilluxError:
+        return False
+
+
+def is_earlier_tool(data: bytes) -> bool:
+    """Whether these are the bytes of a tool of Python that an earlier import wrote for a task."""
+    try:
+        return _earlier(data) is not None
+    except LilluxError:
+        return False
+
+
+_Said = tuple[tuple[tuple[str, str], ...], tuple[str, ...], tuple[str, ...]]
+
+
+def _earlier(data: bytes) -> _Said | None:
+    from ryeos.items.pinned_files import literal_of, pinned_files
+
+    text = data.decode("utf-8", "replace")
+    if "COMMAND = [" not in text:
+        return None
+    files = pinned_files(text).files
+    lists = [literal_of(text, name) or [] for name in ("COMMAND", "ABSENT")]
+    if not files or not lists[0] or not all(isinstance(one, list) for one in lists):
+        return None
+    return files, tuple(lists[0]), tuple(lists[1])
+
+
+def _config_of(data: bytes) -> Mapping[str, Any]:
+    config = parse_yaml(data.decode("utf-8", "replace"), "yaml").get("config")
+    return config if isinstance(config, Mapping) else {}
+
+
+# --- files ----------------------------------------------------------------------------------------
 
 
 class _Held:

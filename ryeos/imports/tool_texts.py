@@ -1,7 +1,8 @@
-"""Texts of tools that run a file, or a command that reads files, as a person saw them. Pure.
+"""Texts of tools that run a Python script as a person saw it. Pure.
 
 The tool is Python: it holds path and SHA-256 of each file, compares them before anything runs, and
 makes a command line of its parameters, without a shell. Every value is a literal of ASCII alone.
+(Tools for tasks were of this form too once: they are read and shown as ever.)
 """
 
 import json
@@ -27,60 +28,52 @@ NAME_OF_TASK = re.compile(r"\w[\w:./-]{0,99}")
 class ToolParts:
     """What a tool says besides its arguments.
 
-    files    path below the base and SHA-256 of each file that it depends on; a script is the first
-    absent   paths that must not be there, as the command would read them
-    command  the program and its first words; empty for a Python script, which runs by itself
-    block    a PEP 723 block
+    files  path below the base and SHA-256 of each file that it depends on, the script first
+    block  a PEP 723 block
     """
 
     description: str
     rights: Mapping[str, Any]
     files: tuple[tuple[str, str], ...]
-    absent: tuple[str, ...] = ()
-    command: tuple[str, ...] = ()
     block: str = ""
-
-    @property
-    def lists(self) -> str:
-        """The lines of a tool that tell it from tools of other files and other commands."""
-        absent = f"ABSENT = {list(self.absent)!a}\n" if self.command else ""
-        return f"FILES = {list(self.files)!a}\n{absent}COMMAND = {list(self.command)!a}\n"
 
 
 def tool_text(ref: ItemRef, parts: ToolParts, page: HelpPage) -> str:
     """The text of the tool."""
-    arguments = _distinct(page.arguments)
-    properties = {one.name: one.schema() for one in arguments}
-    if page.has_commands:
-        more = {"type": "array", "items": {"type": "string"}, "description": "words, as they are"}
-        properties["args"] = more
-    schema = {
-        "type": "object",
-        "properties": properties,
-        "required": [one.name for one in arguments if one.required],
-        "additionalProperties": False,
-    }
-    what = " ".join(parts.command) or parts.files[0][0]
+    arguments, schema = distinct(page.arguments), schema_of(page)
+    what = parts.files[0][0]
     return _TEMPLATE.format(
         docstring=f"Runs {json.dumps(what)}, with its files as they were when it was signed.",
         block=f"{parts.block}\n\n" if parts.block else "",
-        os="import os\n" if parts.command else "",
-        imports="import re\nimport shutil\nimport subprocess\n" if parts.command else "",
-        types="" if parts.command else "import types\n",
         category=ref.category,
         description=ascii(parts.description),
         schema=ascii(schema),
         rights=ascii(dict(parts.rights)),
         rows=ascii([(one.name, one.flag, one.kind) for one in arguments]),
         defaults=ascii({one.name: one.default for one in arguments if one.default is not None}),
-        checks=_CHECK_ABSENT if parts.command else "",
-        lists=parts.lists,
+        files=ascii(list(parts.files)),
         depth=ref.id.count("/") + 2,
-        end=_RUN_COMMAND if parts.command else _RUN_SCRIPT,
+        end=_RUN_SCRIPT,
     )
 
 
-def _distinct(arguments: Sequence[Argument]) -> list[Argument]:
+def schema_of(page: HelpPage) -> dict[str, Any]:
+    """The schema of a tool's parameters."""
+    arguments = distinct(page.arguments)
+    properties = {one.name: one.schema() for one in arguments}
+    if page.has_commands:
+        more = {"type": "array", "items": {"type": "string"}, "description": "words, as they are"}
+        properties["args"] = more
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [one.name for one in arguments if one.required],
+        "additionalProperties": False,
+    }
+
+
+def distinct(arguments: Sequence[Argument]) -> list[Argument]:
+    """The arguments, the first of each name."""
     named = {one.name: one for one in reversed(arguments) if one.name != "args"}
     return [named[name] for name in dict.fromkeys(one.name for one in arguments) if name in named]
 
@@ -129,31 +122,15 @@ _RUN_SCRIPT = """\
         sys.exit(f"{path}, line {error.lineno}: {error.msg}, {python}")
     exec(code, module.__dict__)
 """
-_CHECK_ABSENT = """\
-    for name in ABSENT:
-        if os.path.lexists(base / name):
-            sys.exit(f"{name}: was not there when this was signed; read it: rye import --force")
-"""
-_RUN_COMMAND = """\
-    program, *first = COMMAND
-    found = shutil.which(program)
-    if not found:
-        sys.exit(f"{program}: not installed, or not on the PATH")
-    more = words(given)
-    for word in more:  # runners hand them to a shell
-        if not re.fullmatch(r"[\\w./:@%+,= -]*", word):
-            sys.exit(f"{word!r}: expected letters, digits, blanks and . / : @ % + , = _ -")
-    line = [found, *first, *more]
-    sys.exit(subprocess.run(line, cwd=base, stdin=subprocess.DEVNULL).returncode)
-"""
 _TEMPLATE = '''\
 """{docstring}"""
 
 {block}import hashlib
 import json
-{os}import pathlib
-{imports}import sys
-{types}
+import pathlib
+import sys
+import types
+
 __version__ = "1.0.0"
 __tool_type__ = "python"
 __executor_id__ = "rye/core/runtimes/python/script"
@@ -163,7 +140,9 @@ __tool_description__ = {description}
 CONFIG_SCHEMA = {schema}
 SANDBOX = {rights}
 
-{lists}ARGUMENTS = {rows}
+FILES = {files}
+COMMAND = []
+ARGUMENTS = {rows}
 DEFAULTS = {defaults}
 
 
@@ -218,4 +197,4 @@ if __name__ == "__main__":
         if hashlib.sha256(data).hexdigest() != digest:
             sys.exit(f"{{name}}: changed since it was signed; if it is right: rye import --force")
         sources.append(data)
-{checks}{end}'''
+{end}'''

@@ -3,6 +3,8 @@
 A folder of modules, a preloaded library, or a script that each shell reads first: where such a
 variable names a file of a project, an agent that may write there would say what runs in the user's
 own tools. The PATH has its own rule, see `ryeos.items.places.folders_in_projects`.
+
+It is a file of its own because most environments have no such variable, and import nothing for it.
 """
 
 import os

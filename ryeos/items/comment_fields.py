@@ -12,7 +12,7 @@ from typing import Any
 
 from lillux.patterns import pattern
 from lillux.values import dataclass
-from ryeos.items.header_names import Unread, squashed
+from ryeos.items.header_names import Unread, squashed, with_plain_signs
 from ryeos.items.header_values import TAGS, unquoted
 from ryeos.items.specs import SPELLINGS, header_field
 
@@ -92,7 +92,7 @@ def misspelt_prose(line: str) -> CommentField | None:
 
 
 def _declared(line: str) -> CommentField | None:
-    said = line.rstrip(" \t\r*/")
+    said = with_plain_signs(line).rstrip(" \t\r*/")
     found = _TAG.fullmatch(said) or _LINE.fullmatch(said)
     field = _NAMES.get(squashed(found["name"])) if found else None
     if found is None or field is None:

@@ -134,6 +134,7 @@ class Context:
     approves      whether the user approved a path of the project (``rye trust``)
     holds         gives an approved environment with its bytes, by the path of its Python
     places        gives the path of the copy that an approved program is started from, or ""
+    is_copy       the project is a copy for one test case: nothing below its ``.ai`` gives rights
     program_words gives what starts this program once more, () where that is not known
     """
 
@@ -156,6 +157,7 @@ class Context:
     node_policy: Mapping[str, object] = field(default_factory=dict)
     reaches_sockets: bool = False
     receipts: str = ""
+    is_copy: bool = False
     passphrase: Passphrase = no_passphrase
 
     def program_variables(self) -> Mapping[str, str]:

@@ -21,15 +21,19 @@ from ryeos.items.header_names import (
     SANDBOX,
     Binding,
     Unread,
+    declared_in_comment,
     has_sandbox_words,
     is_one_slip,
     sandbox_words,
+    seems_right,
+    seems_rights,
     seems_sandbox,
     skeleton,
     squashed,
 )
-from ryeos.items.header_values import line_of
+from ryeos.items.header_values import line_of, shown, toml_comments
 from ryeos.items.refs import FileType, Kind
+from ryeos.items.rights import KEYS
 from ryeos.items.specs import SPELLINGS
 
 # --- names ----------------------------------------------------------------------------------------
@@ -57,6 +61,8 @@ def _field_in_code(name: str, *, is_inner: bool) -> str | None:
     if name in _CONSTANTS:
         return None if is_inner and name in _PLAIN_CONSTANTS else _FIELDS[name]
     is_constant = name.upper() == name or name.startswith("__")
+    if is_constant and not is_inner and seems_right(name):
+        return SANDBOX
     if seems_sandbox(name):
         is_private = name.startswith("_") and not name.startswith("__") and not is_constant
         return None if is_private or (is_inner and not is_constant) else SANDBOX
@@ -73,6 +79,7 @@ _SPELT = tuple(
     sorted({name.lower() for name in _FIELDS if "_" in name.strip("_") and name[0] != "_"})
 )
 _MAIN = pattern(r"__name__ *[=!]=|[(\[] *__name__ *[)\]]")
+_BY_TEXT = pattern(r"\b(?:globals|locals|vars|exec|eval|__dict__|\w*attr(?:__)?)\b|__builtins__")
 _LINE_ENDS = pattern("\r(?!\n)|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 
@@ -86,10 +93,20 @@ def may_have_unread(kind: Kind, suffix: str, text: str, header: Mapping[str, Any
         return True
     if kind is Kind.KNOWLEDGE or suffix in _DATA_SUFFIXES:
         fields = _fields_of(kind)
-        is_doubtful = "<<" in text or "\n---" in text or text.startswith("---\n---")
+        is_doubtful = (
+            (kind is Kind.TOOL and "#" in text)
+            or "<<" in text
+            or "\n---" in text
+            or text.startswith("---\n---")
+        )
         return is_doubtful or next(_doubtful_keys(header, fields), None) is not None
     if suffix == ".py" and text.isascii():
-        return _has_further_words(text, header) or may_have_fields(text)
+        return (
+            _BY_TEXT.search(text) is not None
+            or any(isinstance(header[name], (dict, list)) for name in header if name in _FIELDS)
+            or _has_further_words(text, header)
+            or may_have_fields(text)
+        )
     if suffix == ".sh" and text.isascii() and not _LINE_ENDS.search(text):
         return next(sandbox_words(text), None) is not None or may_have_fields(text)
     return True
@@ -130,7 +147,7 @@ def may_have_unread_rights(text: str, *, has_rights: bool) -> bool:
         lowered = skeleton(lowered)
     if not has_sandbox_words(lowered):
         return False
-    return len(list(sandbox_words(lowered))) > (1 if has_rights else 0)
+    return sum(map(seems_sandbox, sandbox_words(lowered))) > (1 if has_rights else 0)
 
 
 # --- findings -------------------------------------------------------------------------------------
@@ -171,7 +188,9 @@ def unread_rights(suffix: str, text: str, file_type: FileType | None = None) -> 
         *_unread(Kind.TOOL, suffix, text, file_type),
         *_inner_rights(suffix, text, header),
     ):
-        if one.field == SANDBOX:
+        # The search of a run does not look for names like sandbox_write, which signing refuses.
+        is_searched = not seems_right(one.name) or any(map(seems_sandbox, sandbox_words(one.name)))
+        if one.field == SANDBOX and is_searched:
             yield one
 
 
@@ -189,6 +208,9 @@ def _unread(kind: Kind, suffix: str, text: str, file_type: FileType | None) -> I
         yield from _of_data(suffix, text, _fields_of(kind))
     elif suffix in _DATA_SUFFIXES:
         yield from _of_data(suffix, text, _fields_of(kind))
+        if kind is Kind.TOOL:
+            yield from _in_comments_of_data(suffix, text)
+            yield from _merged(suffix, text)
     elif suffix == ".py":
         from ryeos.items.python_bindings import python_bindings
 
@@ -238,10 +260,20 @@ def _judged(found: Iterable[Binding | Unread]) -> Iterator[Unread]:
         read.sort(key=lambda one: (-SPELLINGS[field].index(one.name), one.line))
         counts = read[-1] if read else None
         for one in bindings:
-            if one is not counts:
+            if one.is_use:
+                if counts and one.name == counts.name:
+                    yield _handed_on(one, counts)
+            elif one is not counts:
                 how = one.how or "is not the name of a field"
                 how = "is assigned a second time" if one.is_read and counts else how
                 yield _unread_binding(one, field, how, counts)
+
+
+def _handed_on(one: Binding, counts: Binding) -> Unread:
+    """The object of rights as a whole in other hands, which may change it under another name."""
+    fix = f'line {counts.line} counts; read a single key, as {one.name}["write"]'
+    problem = f"{one.how} as a whole, and may be changed under another name; {fix}"
+    return Unread(line=one.line, name=one.name, field=SANDBOX, problem=problem)
 
 
 def _unread_binding(one: Binding, field: str, how: str, counts: Binding | None) -> Unread:
@@ -299,14 +331,13 @@ def _of_added_type(text: str, file_type: FileType) -> Iterator[Unread]:
             from ryeos.items.headers import without_first_lines
 
             text = without_first_lines(text, file_type.prefix, shebang=file_type.after_shebang)
-            yield from _of_data(suffix, text, _fields_of(Kind.TOOL))
+            yield from _unread(Kind.TOOL, suffix, text, None)
         case _:
             return
 
 
 # --- blocks inside of others ----------------------------------------------------------------------
 
-_RIGHTS = frozenset({"read", "write", "network", "programs", "env"})
 _NO_BLOCKS = frozenset({"none", "any", "nothing"})
 _NAMES_OF_CALLERS = frozenset(
     {"properties", "params", "parameters", "arguments", "args", "env", "headers", "body", "json"}
@@ -339,7 +370,7 @@ def _inner_blocks(suffix: str, header: Mapping[str, Any]) -> Iterator[str]:
             for key, value in block.items():
                 if key in _NAMES_OF_CALLERS or key.startswith("x-"):
                     continue
-                if seems_sandbox(key) and _seems_rights(key, value):
+                if seems_rights(key) and _is_of_rights(key, value):
                     yield key
                 left.append(value)
 
@@ -347,17 +378,20 @@ def _inner_blocks(suffix: str, header: Mapping[str, Any]) -> Iterator[str]:
 _HEADERS = frozenset({"HEADER", "META", "METADATA", "TOOL", "TOOL_CONFIG"})
 
 
-def _seems_rights(key: str, value: object) -> bool:
+def _is_of_rights(key: str, value: object) -> bool:
     """Whether a value looks like rights: a switch or a name below the same key does not."""
     match value:
+        case list() if seems_right(key):
+            return True
         case dict() | list():
             names = [squashed(name) for name in value if isinstance(name, str)]
-            near = any(is_one_slip(name, right) for name in names for right in _RIGHTS)
+            near = any(is_one_slip(name, right) for name in names for right in KEYS)
             return not value or near
         case None:
             return True
         case str():
-            is_word = squashed(key) == SANDBOX and value.strip().casefold() in _NO_BLOCKS
+            is_exact = squashed(key) == SANDBOX or seems_right(key)
+            is_word = is_exact and value.strip().casefold() in _NO_BLOCKS
             return is_word or value.lstrip().startswith("{")
         case _:
             return False
@@ -469,7 +503,7 @@ def _doubtful_keys(keys: Iterable[str], fields: _Fields) -> Iterator[tuple[str, 
         if field := fields.known.get(key):
             seen.setdefault(field, []).append(key)
             continue
-        is_block = fields.is_tool and not key.startswith("x-") and seems_sandbox(key)
+        is_block = fields.is_tool and not key.startswith("x-") and seems_rights(key)
         field = SANDBOX if is_block else fields.near.get(squashed(key))
         if field:
             yield key, field, False
@@ -494,6 +528,52 @@ def _of_data(suffix: str, text: str, fields: _Fields) -> Iterator[Unread]:
         else:
             problem = f"is not read; write {fields.spellings[field][-1]}, or remove it"
         yield Unread(line=lines[key], name=key, field=field, problem=problem)
+
+
+def _in_comments_of_data(suffix: str, text: str) -> Iterator[Unread]:
+    """Comments of YAML and TOML in the form with which a shell script declares its blocks.
+
+    Also lines of a text that are comments for the program that gets the text.
+    """
+    from ryeos.items.comment_fields import field_in
+
+    if suffix == ".json":
+        return
+    lines = {
+        number: line.lstrip()[1:]
+        for number, line in enumerate(text.split("\n"), 1)
+        if line.lstrip().startswith("#")
+    }
+    if suffix == ".toml":
+        lines |= toml_comments(text)
+    elif " #" in text:
+        from ryeos.items.yaml import trailing_comments
+
+        lines |= trailing_comments(text)
+    for number, comment in lines.items():
+        name, field = declared_in_comment(comment), SANDBOX
+        found = None if name else field_in(comment, is_header=False)
+        if found and found.value.startswith(('{"', "{}")):
+            name, field = found.name, found.field
+        if name:
+            problem = f"is a comment; Rye does not read it; write the key {field}, or remove it"
+            yield Unread(line=number, name=name, field=field, problem=problem)
+
+
+def _merged(suffix: str, text: str) -> Iterator[Unread]:
+    """What ``<<`` takes into a block of YAML, where a reader would not look for it."""
+    if suffix not in {".yaml", ".yml"} or "<<" not in text:
+        return
+    from ryeos.items.yaml import merges
+
+    for name, key, line in merges(text):
+        field = _FIELDS.get(name)
+        if field == SANDBOX and not key:
+            problem = "takes keys in by <<; write each of them out"
+            yield Unread(line=line, name=name, field=SANDBOX, problem=problem)
+        elif field and field != SANDBOX and key:
+            problem = f"has the key {shown(key)} here and in a mapping for <<; remove one"
+            yield Unread(line=line, name=name, field=field, problem=problem)
 
 
 def _keys(suffix: str, text: str) -> Iterator[tuple[str, int]]:

@@ -97,6 +97,10 @@ A few classes have another status for the same code; ``docs/reference/errors.md`
 """
 
 
+RETRY_WITH = "retry_with"
+"""Of `RyeError.facts`: the parameters with which the same call goes on."""
+
+
 class RyeError(LilluxError):
     """Something Rye could not do.
 
@@ -483,7 +487,7 @@ def error_envelope(error: LilluxError) -> dict[str, Any]:
     if error.exit_status == 4:  # noqa: PLR2004 - the status of every trust failure
         envelope["error_type"] = "integrity"
     path = getattr(error, "path", None)
-    if isinstance(path, str):
+    if isinstance(path, str) and path:
         envelope["path"] = path
     if isinstance(error, RyeError):
         if error.details:

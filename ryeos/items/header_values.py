@@ -1,7 +1,8 @@
 """Values of headers: limits, plain types, and the error of a header that cannot be read."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from math import isfinite
 from typing import Any, TypeAlias
 
@@ -20,9 +21,11 @@ class MetadataError(LilluxError):
     problem   what was expected and what was found
     line      where, counted from 1 in the text that was handed in; None when no line is to blame
     place     what the message starts with; ``<parser> header`` unless the caller knows better
+    path      the file, where the caller says it
     """
 
     code, exit_status = "PARSING_ERROR", 6
+    path = ""
 
     def __init__(
         self,
@@ -47,9 +50,22 @@ def shown(text: str) -> str:
     return repr(cut)
 
 
+_FEW = 4096
+
+
+@lru_cache(maxsize=2)
+def _line_ends(text: str) -> list[int]:
+    """Where the lines of a text end: who asks for thousands of lines counts once."""
+    return [match.start() for match in re.finditer("\n", text)]
+
+
 def line_of(text: str, position: int) -> int:
     """The line, counted from 1, that a position of the text lies on."""
-    return text.count("\n", 0, position) + 1
+    if position < _FEW:
+        return text.count("\n", 0, position) + 1
+    from bisect import bisect_left
+
+    return bisect_left(_line_ends(text), position) + 1
 
 
 # --- header tags ----------------------------------------------------------------------------------
@@ -261,6 +277,15 @@ _QUOTED = pattern(
     """,
     re.DOTALL | re.VERBOSE,
 )
+
+
+def toml_comments(text: str) -> Iterator[tuple[int, str]]:
+    """The comments of a TOML text, each with its line."""
+    for found in _QUOTED.finditer(text):
+        if found[0].startswith("#"):
+            yield line_of(text, found.start()), found[0][1:]
+
+
 _PLACE = pattern(r" \(at line ([0-9]+), column [0-9]+\)$")
 _DOTTED = pattern(r"[\w-]+(?:[ \t]*\.[ \t]*[\w-]+)*")
 

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ryeos.items.header_values import (
@@ -203,7 +203,7 @@ def _regex_may_follow(before: Token) -> bool:
 
 # --- javascript -----------------------------------------------------------------------------------
 
-_DECLARES = frozenset({"const", "let", "var"})
+DECLARES = frozenset({"const", "let", "var"})
 _READ_NAME = re.compile(r"__\w+__|[A-Z][A-Z0-9_]*")
 # Skipping this one would run the tool with unvalidated parameters.
 _NEVER_SKIPPED = "CONFIG_SCHEMA"
@@ -234,7 +234,7 @@ def _declared_constants(
     """The constants at the top level that are read, each with its position."""
     while tokens.current.kind != END:
         token = tokens.advance()
-        if token.depth == 0 and token.kind == NAME and token.text in _DECLARES:
+        if token.depth == 0 and token.kind == NAME and token.text in DECLARES:
             yield tokens.current.start, _declared_constant(tokens, text)
 
 
@@ -262,16 +262,24 @@ def _declared_constant(tokens: JavaScriptTokens, text: str) -> dict[str, Any]:
         value = read_literal(tokens)
         _require_end(tokens)
     except UnreadableValueError as error:
-        if name != _NEVER_SKIPPED:
+        is_twice = isinstance(error, RepeatedKeyError)
+        if name != _NEVER_SKIPPED and not (is_twice and is_field(name)):
             return {}
-        position = token.start if error.position is None else error.position
+        hint = f"write {name} as one literal, without calls, variables or spreads"
         raise MetadataError(
             "javascript",
             f"{name}: {error.problem}",
-            line_of(text, position),
-            hint=f"write {name} as one literal, without calls, variables or spreads",
+            line_of(text, token.start if error.position is None else error.position),
+            hint="remove one, the last would count" if is_twice else hint,
         ) from error
     return {name: value}
+
+
+def is_field(name: str) -> bool:
+    """Whether a name is one that a header's field may have."""
+    from ryeos.items.specs import SPELLINGS
+
+    return any(name in spellings for spellings in SPELLINGS.values())
 
 
 def _skip_to_value(tokens: JavaScriptTokens) -> None:
@@ -320,17 +328,22 @@ _LINE_DECLARES = re.compile(
 _ASSIGNS = re.compile(r"(\w+)[\"'`]?\]?\s*(?::[^=\n]{0,80})?=(?![=>])\s*(.?)")
 
 
-def javascript_bindings(text: str) -> "Iterator[Binding | Unread]":
+def javascript_bindings(text: str, *, depth: int = 0) -> "Iterator[Binding | Unread]":
     """The names that a file assigns, imports or changes, and what no reader should meet.
 
-    A name behind ``as const`` and ``satisfies`` is read as any other. Raises MetadataError.
+    A name behind ``as const`` and ``satisfies`` is read as any other. ``depth``: how many texts,
+    each executed by the one around it, the text is inside of. Raises MetadataError.
     """
     from ryeos.items.header_names import Binding
 
     read = {at for at, constant in _declared_constants(JavaScriptTokens(text), text) if constant}
     tokens = _all_tokens(text)
     yield from _hidden(tokens, text)
-    declared = _names_in_patterns(tokens)
+    tokens = with_joined_texts(tokens)
+    around = enclosing(tokens)
+    declared = _parameters(tokens, around) | _names_in_patterns(tokens)
+    uses = _uses_of_rights(tokens, around)
+    exported = set(_exported_keys(tokens))
     for at, token in enumerate(tokens):
         if token.kind == STRING:
             how = _how_as_text(tokens, at)
@@ -340,14 +353,56 @@ def javascript_bindings(text: str) -> "Iterator[Binding | Unread]":
             name = token.text
         else:
             continue
-        if how or token.start in read:
+        is_key = at in exported
+        how = "is a key of what the file exports" if is_key else how
+        if how or token.start in read or at in uses:
             yield Binding(
                 name=name,
                 line=line_of(text, token.start),
-                how=how,
+                how=how or "is handed on",
                 is_read=token.start in read,
-                is_inner=token.depth > 0 or how.startswith("is a key"),
+                is_inner=not is_key and (token.depth > 0 or how.startswith(_INNER)),
+                is_use=not how and token.start not in read,
             )
+    yield from _executed(tokens, around, text, depth)
+
+
+_INNER = ("is a key", "is a parameter")
+_MAX_EXECUTED = 3
+
+
+def _executed(
+    tokens: Sequence[Token], around: Sequence[int], text: str, depth: int
+) -> "Iterator[Binding]":
+    """What texts bind that are given to ``eval`` and its like."""
+    from ryeos.items.header_names import Binding
+
+    names = executing_names(tokens)
+    for at, token in enumerate(tokens):
+        if (
+            token.kind == STRING
+            and len(token.text) > len(_SHORT)
+            and is_executed(tokens, at, around, names)
+        ):
+            for name in _bound_by(token.text[1:-1], depth + 1):
+                line = line_of(text, token.start)
+                yield Binding(name=name, line=line, how="is assigned through a text")
+
+
+def _bound_by(code: str, depth: int) -> Iterator[str]:
+    """The constants that a text binds when it is executed."""
+    from ryeos.items.header_names import Binding
+
+    try:
+        found = list(javascript_bindings(code, depth=depth)) if depth <= _MAX_EXECUTED else None
+    except MetadataError:
+        found = None
+    if found is None:
+        yield from (one[1] for one in _ASSIGNS.finditer(code) if _READ_NAME.fullmatch(one[1]))
+        return
+    for one in found:
+        if isinstance(one, Binding) and not one.is_use and _READ_NAME.fullmatch(one.name):
+            yield one.name
 
 
 def _all_tokens(text: str) -> list[Token]:
@@ -365,10 +420,11 @@ def _text_at(tokens: Sequence[Token], at: int) -> str:
 def _how(tokens: Sequence[Token], at: int) -> str:
     """What happens to the name at a place; ``""`` where it is only read."""
     before, after = _text_at(tokens, at - 1), _text_at(tokens, at + 1)
-    if before in _DECLARES:
+    if before in DECLARES:
         is_top = tokens[at].depth == 0
         return "is not one literal" if is_top else "is declared below the top level"
-    if before in {"function", "class", "enum", "namespace"}:
+    is_generator = before == "*" and _text_at(tokens, at - 2) == "function"
+    if before in {"function", "class", "enum", "namespace"} or is_generator:
         return "is defined"
     if before in {"++", "--"} or after in {"++", "--"} or _is_assigned(tokens, at + 1):
         return "is assigned"
@@ -419,12 +475,141 @@ def _end_of_members(tokens: Sequence[Token], at: int) -> tuple[int, str]:
 def _how_as_text(tokens: Sequence[Token], at: int) -> str:
     """What happens to the name that a text holds: ``exports["NAME"] =``."""
     before, after = _text_at(tokens, at - 1), _text_at(tokens, at + 1)
-    if before == "[" and after == "]" and _is_assigned(tokens, at + 2):
+    is_index = before == "[" and after == "]"
+    is_deleted = is_index and "delete" in {one.text for one in tokens[max(at - 3, 0) : at]}
+    if is_deleted or (is_index and _is_assigned(tokens, at + 2)):
         return "is assigned through a text"
-    if before in {"{", ","} and after == ":" and tokens[at].depth:
+    is_key = before in {"{", ","} and after == ":" and tokens[at].depth
+    if is_key or (is_index and _text_at(tokens, at + 2) == ":"):
         return "is a key of an object"
-    nearby = {token.text for token in tokens[max(at - 8, 0) : at]}
-    return "is assigned through a text" if before == "," and nearby & _CHANGES_OF_OBJECTS else ""
+    if before == "as" and _is_export(tokens, at):
+        return "is exported from elsewhere"
+    nearby = {token.text for token in tokens[max(at - _NEARBY, 0) : at]}
+    is_pair = before == "[" and after == "," and nearby & {"assign", "fromEntries"}
+    is_given = before == "," and nearby & _CHANGES_OF_OBJECTS
+    return "is assigned through a text" if is_pair or is_given else ""
+
+
+_NEARBY = 12
+_LONGEST_LIST = 200
+_HEADS = frozenset({"if", "while", "for", "switch", "with"})
+
+
+def _is_export(tokens: Sequence[Token], at: int) -> bool:
+    """Whether a place belongs to ``export {...}`` or ``export * as``."""
+    above = reversed(tokens[max(at - _LONGEST_LIST, 0) : at])
+    ends = (one.text for one in above if one.text in {";", "export", "import", "="})
+    return next(ends, "") == "export"
+
+
+_BEFORE_A_PARAMETER = frozenset({"(", ",", "{", "[", ":"})
+_LEVELS = 4
+
+
+def enclosing(tokens: Sequence[Token]) -> list[int]:
+    """For each token the place of the bracket around it, -1 without one."""
+    found, opened = list[int](), [-1]
+    for at, token in enumerate(tokens):
+        del opened[token.depth + 1 :]
+        found.append(opened[-1])
+        if token.text in _OPENING or token.text.endswith("${"):
+            opened.append(at)
+    return found
+
+
+def _parameters(tokens: Sequence[Token], around: Sequence[int]) -> dict[int, str]:
+    """The places of the parameters of functions, and of what ``catch`` binds."""
+    lists = set[int]()
+    for at in range(2, len(tokens)):
+        if tokens[at].text in {"=>", "{"} and tokens[at - 1].text == ")":
+            opening = around[at - 1]
+            if _text_at(tokens, opening - 1) not in _HEADS:
+                lists.add(opening)
+    return {
+        at: "is a parameter"
+        for at, token in enumerate(tokens)
+        if token.kind == NAME and _is_parameter(tokens, at, around, lists)
+    }
+
+
+def _is_parameter(
+    tokens: Sequence[Token], at: int, around: Sequence[int], lists: Container[int]
+) -> bool:
+    if _text_at(tokens, at + 1) == "=>":
+        return True
+    if _text_at(tokens, at - 1) not in _BEFORE_A_PARAMETER or _text_at(tokens, at + 1) == ":":
+        return False
+    opening = around[at]
+    for _ in range(_LEVELS):  # a parameter may be a pattern of names
+        if opening < 0 or tokens[opening].text == "(":
+            break
+        opening = around[opening]
+    return opening in lists
+
+
+_COMPARES = frozenset({"==", "===", "!=", "!==", "in"})
+_READERS = frozenset({"keys", "values", "entries", "freeze", "isFrozen"})
+
+
+def _uses_of_rights(tokens: Sequence[Token], around: Sequence[int]) -> set[int]:
+    """The places that hand on the object of rights as a whole, instead of reading a key of it."""
+    from ryeos.items.specs import SPELLINGS
+
+    names = SPELLINGS["sandbox"]
+    return {
+        at
+        for at, token in enumerate(tokens)
+        if token.kind == NAME
+        and token.text in names
+        and not _is_read_of_key(tokens, at, around[at])
+    }
+
+
+def _is_read_of_key(tokens: Sequence[Token], at: int, opening: int) -> bool:
+    """Whether a name is no value here, one of whose keys is read, or one that is exported."""
+    before, after = _text_at(tokens, at - 1), _text_at(tokens, at + 1)
+    if before in {".", "?.", "typeof"} or after in {".", "?.", "[", ":"}:
+        return True
+    if {before, after} & _COMPARES:
+        return True
+    if before == "(" and _text_at(tokens, at - 2) in _READERS:
+        return True
+    if before not in {"{", ",", ":"} or opening < 0 or tokens[opening].text != "{":
+        return False
+    return _text_at(tokens, opening - 1) == "export" or _is_exports(tokens, opening)
+
+
+def _is_exports(tokens: Sequence[Token], opening: int) -> bool:
+    """Whether an object is what a file exports: ``export default {``, ``module.exports = {``."""
+    before = opening - 1
+    while before > 0 and (tokens[before].kind == NAME or tokens[before].text in {".", "("}):
+        if tokens[before].text == "default":
+            return _text_at(tokens, before - 1) == "export"
+        before -= 1
+    if _text_at(tokens, before) != "=" or before != opening - 1:
+        return False
+    assigned = [one.text.strip("\"'") for one in tokens[max(before - 3, 0) : before]]
+    return assigned[-1:] in (["exports"], ["export"]) or assigned in (
+        ["exports", ".", "default"],
+        ["[", "exports", "]"],
+    )
+
+
+def _exported_keys(tokens: Sequence[Token]) -> Iterator[int]:
+    """The places of the keys of what a file exports, but of those with the value of that name."""
+    for opening, token in enumerate(tokens):
+        if token.text != "{" or token.depth > 1 or not _is_exports(tokens, opening):
+            continue
+        for at in range(opening + 1, _closing(tokens, opening)):
+            one = tokens[at]
+            around = _text_at(tokens, at - 1), _text_at(tokens, at + 1)
+            is_computed = around == ("[", "]") and one.kind == STRING
+            start, end = at - is_computed, at + is_computed
+            is_key = one.depth == token.depth + 1 + is_computed and one.kind in {NAME, STRING}
+            is_named = _text_at(tokens, start - 1) in {"{", ",", "get", "async", "*"}
+            is_same = _text_at(tokens, end + 2) == one.text
+            if is_key and is_named and _text_at(tokens, end + 1) in {":", "("} and not is_same:
+                yield at
 
 
 def _names_in_patterns(tokens: Sequence[Token]) -> dict[int, str]:
@@ -439,7 +624,9 @@ def _names_in_patterns(tokens: Sequence[Token]) -> dict[int, str]:
             found |= _bound(tokens, at + 1, end, "is imported")
         elif token.text == "export" and after == "{":
             found |= _exported(tokens, at + 1)
-        elif token.text in _DECLARES and token.kind == NAME and after in {"{", "["}:
+        elif token.text == "export" and after == "*" and _text_at(tokens, at + 2) == "as":
+            found |= _bound(tokens, at + 3, at + 4, "is exported from elsewhere")
+        elif token.text in DECLARES and token.kind == NAME and after in {"{", "["}:
             end = _closing(tokens, at + 1)
             found |= _bound(tokens, at + 1, end, _TOGETHER)
         elif token.text in {"}", "]"} and after == "=":
@@ -691,6 +878,224 @@ def _hidden_at(text: str, position: int, name: str, problem: str) -> "Unread":
     return Unread(line=line_of(text, position), name=name, field="sandbox", problem=problem)
 
 
+# --- javascript texts -----------------------------------------------------------------------------
+# Texts of a file that are constant, though written in parts, and code in texts.
+#
+# ``globalThis["SAND" + "BOX"] = {}`` and ``eval("var SANDBOX = {}")`` bind a name as a declaration
+# does. Nothing is executed: parts are joined as far as the tokens alone decide it.
+
+_MAX_CHARACTERS = 20_000  # of what is joined
+_ROUNDS = 3  # constants that are made of constants
+_METHODS: Mapping[str, Callable[[str], str]] = {
+    "toUpperCase": str.upper,
+    "toLowerCase": str.lower,
+    "trim": str.strip,
+    "toString": str,
+    "valueOf": str,
+}
+_BEFORE_A_GROUP = frozenset({"return", "typeof", "case", "in", "of", "void", "throw", "yield"})
+_BEHIND_A_USE = frozenset({"]", ",", ")", "}", "+"})
+
+
+def with_joined_texts(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens with one string for each text in parts: sums, templates, ``concat``, ``join``.
+
+    A variable that is declared as such a text counts as the text where it is only read.
+    """
+    constants: dict[str, str] = {}
+    joined = list(tokens)
+    for _ in range(_ROUNDS):
+        joined = _joined(tokens, constants)
+        before = len(constants)
+        for at, token in enumerate(joined[:-3]):
+            name, sign, value = joined[at + 1 : at + 4]
+            if token.text in DECLARES and sign.text == "=" and value.kind == STRING:
+                constants.setdefault(name.text, value.text[1:-1])
+        if len(constants) == before:
+            break
+    return joined
+
+
+def _joined(tokens: Sequence[Token], constants: Mapping[str, str]) -> list[Token]:
+    found: list[Token] = []
+    for at, token in enumerate(tokens):
+        found.append(_as_string(tokens, at, token, constants))
+        while _reduce(found):
+            continue
+    return found
+
+
+def _as_string(
+    tokens: Sequence[Token], at: int, token: Token, constants: Mapping[str, str]
+) -> Token:
+    """The token, as a string of plain characters where it is a text or a constant one's name."""
+    if token.kind == STRING or (token.kind == TEMPLATE and token.text[0] == "`"):
+        return _string(token, _characters(token))
+    if token.kind == NAME and token.text in constants and not is_field(token.text):
+        before = tokens[at - 1].text if at else ""
+        after, next_after = (one.text for one in (*tokens[at + 1 : at + 3], *[tokens[-1]] * 2)[:2])
+        is_use = after in _BEHIND_A_USE and not (after == "+" and next_after == "=")
+        if is_use and before not in {".", "?."}:
+            return _string(token, constants[token.text])
+    return token
+
+
+def _string(token: Token, said: str) -> Token:
+    return token._replace(kind=STRING, text=f'"{said}"')
+
+
+def _sum(one: Token, other: Token) -> str:
+    return f"{one.text[1:-1]}{other.text[1:-1]}"[:_MAX_CHARACTERS]
+
+
+def _characters(token: Token) -> str:
+    try:
+        return text_of(token)
+    except UnreadableValueError:
+        return token.text[1:-1]
+
+
+def _reduce(found: list[Token]) -> bool:
+    """Join the last tokens if they are one text; whether they were."""
+    match found:
+        case [*_, Token(kind="string") as one, Token(text="+"), Token(kind="string") as other]:
+            found[-3:] = [_string(one, _sum(one, other))]
+            return True
+        case [*_, Token(kind="mark") as one, Token(kind="string") as said, Token() as end] if (
+            one.text.endswith("${") and end.text.startswith("}") and one.text[0] in "`}"
+        ):
+            return _reduce_template(found, one, said, end)
+        case [*_, Token(text=")")]:
+            return _reduce_group(found) or _reduce_method(found)
+        case _:
+            return False
+
+
+def _reduce_template(found: list[Token], one: Token, said: Token, end: Token) -> bool:
+    whole = one.text[:-2] + said.text[1:-1] + end.text[1:]
+    if end.kind == TEMPLATE and one.text[0] == "`":
+        found[-3:] = [_string(one, whole[1:-1])]
+    elif end.kind in {TEMPLATE, MARK} and (end.kind == TEMPLATE or whole.endswith("${")):
+        found[-3:] = [one._replace(kind=end.kind, text=whole)]
+    else:
+        return False
+    return True
+
+
+def _reduce_group(found: list[Token]) -> bool:
+    """``("a")``, where it is no call."""
+    match found:
+        case [*_, Token(text="("), Token(kind="string") as said, Token(text=")")]:
+            before = found[-4] if len(found) > len("(a)") else None
+            is_call = before is not None and (
+                (before.kind in {NAME, STRING} and before.text not in _BEFORE_A_GROUP)
+                or before.text in {")", "]", "?.", "}"}
+            )
+            if not is_call:
+                found[-3:] = [said]
+            return not is_call
+        case _:
+            return False
+
+
+def _reduce_method(found: list[Token]) -> bool:
+    """``"a".concat("b")``, ``"a".toUpperCase()``, ``["a", "b"].join("")``."""
+    match found:
+        case [
+            *_, Token(kind="string") as one, Token(text="." | "?."), Token(text="concat"),
+            Token(text="("), Token(kind="string") as other, Token(text=")"),
+        ]:  # fmt: skip
+            found[-6:] = [_string(one, _sum(one, other))]
+        case [
+            *_, Token(kind="string") as one, Token(text="." | "?."), Token(text=method),
+            Token(text="("), Token(text=")"),
+        ] if method in _METHODS:  # fmt: skip
+            found[-5:] = [_string(one, _METHODS[method](one.text[1:-1]))]
+        case [
+            *_, Token(text="]"), Token(text="." | "?."), Token(text="join"),
+            Token(text="("), Token(kind="string") as between, Token(text=")"),
+        ]:  # fmt: skip
+            return _reduce_list(found, len(found) - len("]._()_"), between.text[1:-1])
+        case [
+            *_, Token(text="]"), Token(text="." | "?."), Token(text="join"),
+            Token(text="("), Token(text=")"),
+        ]:  # fmt: skip
+            return _reduce_list(found, len(found) - len("]._()"), ",")
+        case _:
+            return False
+    return True
+
+
+def _reduce_list(found: list[Token], closing: int, between: str) -> bool:
+    """The strings of an array that ends at a place, joined."""
+    at, parts = closing - 1, list[str]()
+    while at > 0 and found[at].kind == STRING:
+        parts.append(found[at].text[1:-1])
+        at -= 1
+        if found[at].text != ",":
+            break
+        at -= 1
+    if at < 0 or found[at].text != "[":
+        return False
+    found[at:] = [_string(found[at], between.join(reversed(parts)))]
+    return True
+
+
+# --- javascript code in texts ---------------------------------------------------------------------
+
+_EXECUTES = frozenset(
+    {"eval", "Function", "AsyncFunction", "GeneratorFunction", "constructor", "execScript"}
+    | {"runInThisContext", "runInNewContext", "runInContext", "compileFunction", "Script"}
+    | {"setTimeout", "setInterval", "setImmediate"}
+)
+_CALLEE = 8  # tokens before the bracket of a call: ``(0, globalThis.eval)(``
+
+
+def executing_names(tokens: Sequence[Token]) -> frozenset[str]:
+    """The functions that take code as a text, with other names that the file gives them."""
+    found = set(_EXECUTES)
+    for at, token in enumerate(tokens[:-2]):
+        if token.kind != NAME or token.text not in _EXECUTES:
+            continue
+        after = tokens[at + 1].text
+        if after in {"as", ":"} and tokens[at + 2].kind == NAME:
+            found.add(tokens[at + 2].text)
+        start = at
+        while start >= len("a.") and tokens[start - 1].text in {".", "?."} and at - start < _CALLEE:
+            start -= len("a.")
+        if after not in {"(", "."} and start >= len("e=") and tokens[start - 1].text == "=":
+            found.add(tokens[start - 2].text)
+    return frozenset(found)
+
+
+def is_executed(
+    tokens: Sequence[Token], at: int, around: Sequence[int], names: frozenset[str]
+) -> bool:
+    """Whether the string at a place is given to a call that executes it.
+
+    ``around`` is what `enclosing` says of the tokens.
+    """
+    if at and tokens[at - 1].text in names:  # a template behind its tag
+        return True
+    for _ in range(_LEVELS):
+        at = around[at]
+        if at < 0:
+            return False
+        called = {*_callee(tokens, at), *(one.text for one in tokens[at + 1 : at + 2])}
+        if tokens[at].text == "(" and not names.isdisjoint(called):
+            return True
+    return False
+
+
+def _callee(tokens: Sequence[Token], opening: int) -> Iterator[str]:
+    """The names and strings of what is called by the bracket at a place."""
+    for token in reversed(tokens[max(opening - _CALLEE, 0) : opening]):
+        if token.text in {";", "{", "}", "=", "=>"} or token.kind == END:
+            return
+        if token.kind in {NAME, STRING}:
+            yield token.text.strip("\"'`")
+
+
 # --- javascript values ----------------------------------------------------------------------------
 # JavaScript literals as values: what a header may hold, read off the tokens without evaluating.
 
@@ -708,14 +1113,19 @@ _FLOAT = re.compile(
 _MAX_NUMBER_CHARACTERS = 300
 
 
+class RepeatedKeyError(UnreadableValueError):
+    """An object has a key twice: for JavaScript the last counts, for a reader perhaps the first."""
+
+
 def read_literal(tokens: JavaScriptTokens) -> PlainValue:
     """The value of the literal that begins at the current token; steps behind it.
 
     A literal is a string, a template without ``${``, a number, ``true``, ``false``, ``null``, or
     an array or object of literals; comments, bare keys, single quotes and trailing commas are
-    JavaScript's. TypeScript's ``as const`` is skipped. Of a key given twice the last one counts.
+    JavaScript's. TypeScript's ``as const`` is skipped.
 
-    Raises UnreadableValueError for everything else, and MetadataError for a text without end.
+    Raises UnreadableValueError for everything else, RepeatedKeyError for a key given twice, and
+    MetadataError for a text without end.
     """
     return plain_value(_value(tokens, 0))
 
@@ -725,7 +1135,7 @@ def _value(tokens: JavaScriptTokens, depth: int) -> PlainValue:
     value: PlainValue
     match token:
         case Token(kind="string" | "template"):
-            value = _text(token)
+            value = text_of(token)
         case Token(kind="number"):
             value = _number(token, token.text)
         case Token(kind="name", text="null" | "true" | "false" as word):
@@ -761,10 +1171,14 @@ def _array(tokens: JavaScriptTokens, depth: int) -> list[PlainValue]:
 def _object(tokens: JavaScriptTokens, depth: int) -> dict[str, PlainValue]:
     entries: dict[str, PlainValue] = {}
     while tokens.current.text != "}":
-        key = _key(tokens.advance())
+        token = tokens.advance()
+        key = _key(token)
         colon = tokens.advance()
         if colon.text != ":":
             raise _unreadable_error(f"a colon after the key {shown(key)}", colon)
+        if key in entries:
+            problem = f"expected each key once, found {shown(key)} twice"
+            raise RepeatedKeyError(problem, token.start)
         entries[key] = _value(tokens, depth + 1)
         if tokens.current.text == ",":
             tokens.advance()
@@ -779,7 +1193,7 @@ def _key(token: Token) -> str:
         case "name":
             return token.text
         case "string":
-            return _text(token)
+            return text_of(token)
         case "number" if token.text.isdecimal():
             return token.text
         case _:
@@ -794,7 +1208,8 @@ def _skip_as_const(tokens: JavaScriptTokens) -> None:
         tokens.advance()
 
 
-def _text(token: Token) -> str:
+def text_of(token: Token) -> str:
+    """The characters that a string or a template means. Raises UnreadableValueError."""
     inside = token.text[1:-1]
     if "\\" not in inside:
         return inside

@@ -6,9 +6,10 @@ imported: `pathlib` and `typing` would slow that start.
 # ruff: noqa: PTH100, PTH112, PTH117, PTH118, PTH120
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 AI_FOLDER = ".ai"
+_MAX_LINKS = 40  # as the system follows
 
 
 def user_folder(env: Mapping[str, str], named: str, platform: str, cwd: str) -> str:
@@ -90,7 +91,8 @@ def folders_in_projects(
     ``is_alone``: the project is the only one whose folders a program of this user can write.
     ``noted`` are other projects, see `note_project`.
     """
-    above = {os.path.realpath(one) for one in homes if one}
+    spelled = (*filter(None, homes), home_of_account())
+    above = {of(one) for one in spelled for of in (os.path.realpath, os.path.normpath) if one}
     root = os.path.realpath(project) if project else ""
     if any(_is_within(one, root) for one in above):  # then it is none that an agent may write
         project = root = ""
@@ -105,17 +107,38 @@ def folders_in_projects(
             return known[folder]
         parent = os.path.dirname(folder)
         has_ai = folder not in above and os.path.isdir(os.path.join(folder, AI_FOLDER))
-        is_project = has_ai and folder != os.path.realpath(home_of_account())
-        known[folder] = is_project or (parent != folder and is_inside(parent))
+        known[folder] = has_ai or (parent != folder and is_inside(parent))
         return known[folder]
+
+    def leads_inside(folder: str) -> bool:
+        """Whether it lies in a project, or any link on its way does: who writes there moves it."""
+        return any(map(is_inside, _ways(folder)))
 
     entries = search_path.split(";" if platform == "win32" else ":")
     return tuple(
         one
         for one in dict.fromkeys(filter(os.path.isabs, entries))
-        if is_inside(os.path.realpath(one))
-        or (project and _is_within(os.path.normpath(one), project))
+        if leads_inside(one) or (project and _is_within(os.path.normpath(one), project))
     )
+
+
+def _ways(path: str) -> Iterator[str]:
+    """A path, and what it becomes with each link on its way followed, up to the real one."""
+    path = os.path.normpath(path)
+    for _ in range(_MAX_LINKS):
+        yield path
+        parts = path.split(os.sep)  # noqa: PTH206 - text
+        for count in range(2, len(parts) + 1):
+            here = os.sep.join(parts[:count])
+            try:
+                target = os.readlink(here)  # noqa: PTH115
+            except OSError:
+                continue
+            rest = os.sep.join(parts[count:])
+            path = os.path.normpath(os.path.join(os.path.dirname(here), target, rest))
+            break
+        else:
+            return
 
 
 AGENT_PROJECTS = "state/agent-projects"

@@ -28,10 +28,11 @@ PRIVATE_FOLDERS = (
 
 They contain private keys or tokens, or files that Rye locks: who can read one can lock it.
 """
+REQUESTER = "rye/core/primitives/http_client"
 SHELLS = frozenset(
-    {"rye/bash/bash", "rye/core/primitives/execute", "rye/core/primitives/subprocess"}
+    {"rye/bash/bash", "rye/core/primitives/execute", "rye/core/primitives/subprocess", REQUESTER}
 )
-"""Items that run what their caller writes: a person approved them, not what they will run."""
+"""Items that do what their caller writes: a person approved them, not what they will do."""
 RUN_COMMANDS = SHELLS | {"rye/examples/approval-gate", "rye/examples/retry-and-resume"}
 """The same with the graphs of the bundle that hand such items what their caller writes."""
 EXTRACTORS_FOLDER = "rye/core/extractors"

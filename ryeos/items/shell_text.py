@@ -13,6 +13,7 @@ from ryeos.items.header_names import (
     Binding,
     Unread,
     declared_in_comment,
+    seems_rights,
     seems_sandbox,
 )
 from ryeos.items.header_values import TAGS
@@ -262,5 +263,5 @@ def _of_rights(comment: str, number: int) -> Iterator[Unread]:
 
 def _unread(number: int, name: str, problem: str) -> Unread:
 
-    field = "sandbox" if seems_sandbox(name) else name.strip("_").lower()
+    field = "sandbox" if seems_rights(name) else name.strip("_").lower()
     return Unread(line=number, name=name, field=field, problem=problem)

@@ -108,6 +108,75 @@ def outermost_keys(text: str) -> Iterator[tuple[str, int]]:
     yield from taken_in
 
 
+def merges(text: str) -> Iterator[tuple[str, str, int]]:
+    """Each ``<<`` inside of the blocks of a text that `parse_yaml` reads, with its line.
+
+    Before it stand the block, by its key in the outermost mapping, and a key that ``<<`` takes in
+    from a mapping written right there and that stands beside it, too: ``""`` for the ``<<`` itself.
+    """
+    import yaml
+
+    loader_class: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    loader = loader_class(text)
+    try:
+        root = loader.get_single_node()
+    except yaml.YAMLError as error:
+        raise _foreign_error(error, "yaml header") from error
+    finally:
+        loader.dispose()
+    for name, block in root.value if isinstance(root, yaml.MappingNode) else ():
+        left, seen = [block], set[int]()
+        while left:
+            node = left.pop()
+            if id(node) in seen or isinstance(node, yaml.ScalarNode):
+                continue
+            seen.add(id(node))
+            if isinstance(node, yaml.SequenceNode):
+                left += node.value
+                continue
+            left += [value for _, value in node.value]
+            yield from ((str(name.value), key, line) for key, line in _merged_here(node))
+
+
+def _merged_here(node: "yaml.MappingNode") -> Iterator[tuple[str, int]]:
+    """What each ``<<`` of a mapping takes in from mappings written right there."""
+    import yaml
+
+    lines = {str(key.value): key.start_mark.line + 1 for key, _ in node.value}
+    for key, value in node.value:
+        if key.tag != _MERGE:
+            continue
+        yield "", key.start_mark.line + 1
+        for one in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+            # What an alias takes in stands above the key.
+            is_here = one.start_mark.index > key.start_mark.index
+            if is_here and isinstance(one, yaml.MappingNode):
+                names = (str(name.value) for name, _ in one.value)
+                yield from ((name, lines[name]) for name in names if name in lines)
+
+
+def trailing_comments(text: str) -> Iterator[tuple[int, str]]:
+    """The comments behind other words of a text that `parse_yaml` reads, each with its line."""
+    import yaml
+
+    ends: dict[int, int] = {}
+    loader_class: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        for token in yaml.scan(text, Loader=loader_class):
+            start, end = token.start_mark, token.end_mark
+            is_block = isinstance(token, yaml.ScalarToken) and token.style in {"|", ">"}
+            ends[start.line] = max(ends.get(start.line, 0), start.column)
+            ends |= dict.fromkeys(range(start.line + is_block, end.line), len(text))
+            if not is_block:
+                ends[end.line] = max(ends.get(end.line, 0), end.column)
+    except yaml.YAMLError as error:
+        raise _foreign_error(error, "yaml header") from error
+    for number, line in enumerate(text.split("\n")):
+        at = line.find(" #", ends.get(number, 0))
+        if at >= 0:
+            yield number + 1, line[at + len(" #") :]
+
+
 Place = tuple[str | int, ...]
 """Of a value in a document: keys, and indices of lists."""
 
@@ -512,7 +581,7 @@ def _lines(values: Mapping[str, object], indent: str) -> Iterator[str]:
             yield f"{indent}{_key(name)}:"
             yield from _lines(value, f"{indent}  ")
         else:
-            yield f"{indent}{_key(name)}: {_flow(value)}"
+            yield f"{indent}{_key(name)}: {flow_text(value)}"
 
 
 def _key(name: object) -> str:
@@ -522,14 +591,15 @@ def _key(name: object) -> str:
     return name if is_plain else _quoted(name)
 
 
-def _flow(value: object) -> str:
+def flow_text(value: object) -> str:
+    """A value on one line. Raises ValueError for what is no JSON."""
     match value:
         case str():
             return _quoted(value)
         case Mapping():
-            return f"{{{', '.join(f'{_key(n)}: {_flow(v)}' for n, v in value.items())}}}"
+            return f"{{{', '.join(f'{_key(n)}: {flow_text(v)}' for n, v in value.items())}}}"
         case list():
-            return f"[{', '.join(map(_flow, value))}]"
+            return f"[{', '.join(map(flow_text, value))}]"
         case float():
             text = json.dumps(value, allow_nan=False)
             # Without a point YAML 1.1 takes 1e-07 for text.

@@ -32,8 +32,8 @@ from ryeos.app.sign import (
 )
 from ryeos.app.verbs import project_of
 from ryeos.app.workspace import Rye
-from ryeos.items.errors import RyeError, error_envelope
-from ryeos.items.refs import ItemRef
+from ryeos.items.errors import ItemValidationError, RyeError, error_envelope
+from ryeos.items.refs import REQUESTER, ItemRef
 from ryeos.mcp.listing import PROPOSAL, SCHEME
 from ryeos.mcp.questions import (
     Question,
@@ -44,7 +44,15 @@ from ryeos.mcp.questions import (
 )
 from ryeos.mcp.revisions import McpCall
 from ryeos.mcp.waiting import ASK_USER, ITS_USER_DECIDES, ProposedTexts
-from ryeos.trust.sign import ReadItem, SignReport, SignTarget
+from ryeos.trust.sign import (
+    ReadItem,
+    SignReport,
+    SignTarget,
+    is_module,
+    lacks_executor,
+    validate_item,
+    warnings_of,
+)
 
 APPROVE = "approve"
 MAX_MESSAGE_CHARACTERS = 20_000
@@ -102,6 +110,8 @@ def sign_for_agent(
     ]
     if values["dry_run"] or not todo:
         return _plain(here, items, values)
+    if arguments.get("try_parameters") is not None:
+        _require_executors(todo)
     if questions.policy.sign is SignMode.NEVER:
         raise RyeError(
             "this server signs nothing: its user wants that",
@@ -124,6 +134,23 @@ def sign_for_agent(
     signed = list(signing(here, items, dry_run=False, force=values["force"]))  # (4)
     follow(here, signed)
     return _envelope(here, signed, values)
+
+
+def _require_executors(items: Sequence[ReadItem]) -> None:
+    """Refuse a tool that is to be tried and that nothing runs, before a person is asked about it.
+
+    Raises ItemValidationError.
+    """
+    for item in items:
+        target = item.target
+        header = validate_item(target, item.data).header
+        is_script = target.verify_target.suffix == ".sh"  # bash runs it
+        if lacks_executor(target, header) or (is_module(target, header) and not is_script):
+            example = '__executor_id__ = "rye/core/runtimes/python/function"'
+            problem = (
+                f"expected executor_id, as it is to be tried, found none; add one, like {example}"
+            )
+            raise ItemValidationError(str(target.path), [problem])
 
 
 def _question(rye: Rye, items: Sequence[ReadItem]) -> str:
@@ -182,6 +209,7 @@ def _waiting(
         for old, new in zip(before, made, strict=True)
         if old and old.sha256 != new.sha256 and not questions.proposed.has(old)
     ]
+    warnings = [*replaced, *(said for one in items for said in warnings_of(one))]
     given = questions.call.params["arguments"]
     tried = given.get("try_parameters")
     next_call = {"item_id": made[0].label, "parameters": tried}
@@ -200,7 +228,7 @@ def _waiting(
         "message": "nothing was signed yet: a person has to approve it",
         "hint": f"it waits: {ITS_USER_DECIDES if tried is not None else ASK_USER}"
         "; subscribe to a proposal's uri to hear of it",
-        **({"warnings": replaced} if replaced else {}),
+        **({"warnings": warnings} if warnings else {}),
         **({"next": [{"name": "execute", "arguments": next_call}]} if tried is not None else {}),
     }
 
@@ -231,6 +259,22 @@ def may_execute(
     return _not_approved(ref)
 
 
+_MAY_RUN = (
+    "run commands",
+    (
+        "They can write this project (not its .ai folder) and a folder for temporary files, read"
+        " what you can read except your keys, and use the network."
+    ),
+)
+_MAY_SEND = (
+    "send requests",
+    (
+        "They can reach each host that this machine reaches, those of its own network too, and send"
+        " it what the agent has read."
+    ),
+)
+
+
 def _may_use_shell(
     ref: ItemRef, arguments: Mapping[str, object], questions: ClientQuestions
 ) -> dict[str, Any] | None:
@@ -246,13 +290,11 @@ def _may_use_shell(
     if said is None:
         said = questions.answered(f"session:{ref}")
         if said is None:
+            what, may = _MAY_SEND if ref.id == REQUESTER else _MAY_RUN
             given = shown_words(str(arguments.get("parameters")))
             message = (
-                f"{shown_words(client) or 'An agent'} wants to run commands that it writes itself, "
-                f"with {ref}.\n"
-                "They can write this project (not its .ai folder) and a folder for temporary "
-                "files, read what you can read except your keys, and use the network.\n"
-                f"The first is:\n{given}"
+                f"{shown_words(client) or 'An agent'} wants to {what} that it writes itself, "
+                f"with {ref}.\n{may}\nThe first is:\n{given}"
             )
             return questions.question(f"session:{ref}", message, "allow it for this session")
         questions.session[name] = said

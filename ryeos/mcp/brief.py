@@ -8,7 +8,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ryeos.items.refs import AI_DIRECTORY
 from ryeos.mcp.wire import compact
+from ryeos.run.calls import TRACEBACK
 from ryeos.run.threads import is_short_thread_id, short_thread_id
 
 BLOCKS_KEY = "mcp_content"
@@ -21,7 +23,8 @@ _LEFT_OUT: Mapping[str, frozenset[str]] = {
     "search": _FACTS
     | {"query", "item_type", "scope", "source", "limit", "offset", "returned"}
     | {"search_type", "skipped"},
-    "load": _FACTS | {"item_id", "path", "source"},
+    "fetch": _FACTS | {"text_sha256"},
+    "load": _FACTS | {"item_id", "path", "source", "text_sha256"},
     "sign": _FACTS | {"item_id", "signature", "location", "path", "message"},
     "help": frozenset({"see_also", "topic"}),
 }
@@ -30,7 +33,8 @@ _ALWAYS = frozenset({"data", "results"})
 _STREAMS = {"stdout", "stderr", "return_code"}
 _WORD = re.compile(r"\w+")
 _SIGNATURE = re.compile(
-    r"\A(#![^\n]*\n)?(?:<!--|#|//) rye:signed:[^\n]*\n(?:(?:<!--|#|//) rye:item:[^\n]*\n)?"
+    r"\A(#![^\n]*\n)?(?:<!--|#|//) rye:signed:[^\n]*\n(?:(?:<!--|#|//) rye:covers:[^\n]*\n)?"
+    r"(?:(?:<!--|#|//) rye:item:[^\n]*\n)?"
 )
 
 
@@ -62,7 +66,7 @@ def brief(
     if isinstance(data, Mapping) and "graph_run_id" in data:
         return _graph_run(data, kept)
     if is_error:
-        return _failure_answer(kept)
+        return _failure_answer(kept) | _place_of(metadata)
     if kept.get("unchanged") is False:
         kept.pop("unchanged")
     if verb not in _OF_VERBS:
@@ -102,6 +106,8 @@ def _failure_answer(kept: dict[str, Any]) -> dict[str, Any]:
     """A failure: its hint is at the top, and its data say nothing a second time."""
     data = kept.get("data")
     error = str(kept.get("error"))
+    if isinstance(kept.get("thread_id"), str):
+        kept["thread_id"] = short_thread_id(kept["thread_id"])
     for name in _SAID_IN_WORDS:  # by the error and its hint
         kept.pop(name, None)
     for name in _LISTS:
@@ -120,6 +126,23 @@ def _failure_answer(kept: dict[str, Any]) -> dict[str, Any]:
     rest = {name: value for name, value in data.items() if name not in _SAID_ABOVE}
     kept.pop("data")
     return {**kept, "data": rest} if rest else kept
+
+
+_FRAME = re.compile(
+    r'^  File "([^"\n]+)", line (\d+), in ([^\n]+)$(?:\n {4}([^\n]+))?', re.MULTILINE
+)
+
+
+def _place_of(metadata: object) -> dict[str, str]:
+    """Where the traceback of a failed program leads to, in an item before what that called."""
+    stderr = metadata.get("stderr") if isinstance(metadata, Mapping) else None
+    frames = _FRAME.findall(stderr[stderr.rfind(TRACEBACK) :]) if isinstance(stderr, str) else []
+    own = [one for one in frames if f"/{AI_DIRECTORY}/" in one[0]]
+    if not frames:
+        return {}
+    path, line, function, source = (own or frames)[-1]
+    at = f"{path.rpartition('/')[2]}, line {line}, in {function}"
+    return {"at": f"{at}: {source[:MAX_PREVIEW_CHARACTERS]}" if source else at}
 
 
 def _graph_run(data: Mapping[str, Any], kept: dict[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # the engine comes with the first call
     from ryeos.app.progress import CallContext, Progress
     from ryeos.app.workspace import Rye
     from ryeos.items.context import Context
-    from ryeos.items.refs import ItemRef, Location
+    from ryeos.items.refs import ItemRef
     from ryeos.mcp.questions import PriorValues, States
     from ryeos.mcp.tasks import ChangeWatcher
     from ryeos.mcp.waiting import ProposedTexts
@@ -102,6 +102,7 @@ class RyeFeatures:
         self._lock, self._ready_lock = allocate_lock(), allocate_lock()
         self._is_ready = False
         self._session: dict[str, bool] = {}
+        self._told: set[str] = set()  # warnings that hold until the user approves something
         self._proposed: ProposedTexts | None = None
 
     @property
@@ -262,6 +263,7 @@ class RyeFeatures:
             progress=progress,
             wants_progress=call.caller.progress_token is not None,
             extra_env=_trace_variables(call.caller.meta),
+            known_texts=self._proposed.known if self._proposed else {},
         )
         from ryeos.items.errors import error_envelope
         from ryeos.mcp.results import sent_once, tool_result
@@ -289,7 +291,9 @@ class RyeFeatures:
         output = read_on(rye.context, arguments) if name == "load" else None
         if output:
             return tool_result(output)
-        result = partial(tool_result, context=rye.context, verb=name, arguments=arguments)
+        result = partial(
+            tool_result, context=rye.context, verb=name, arguments=arguments, told=self._told
+        )
         if name == "execute" and arguments.get("batch") is not None:
             return result(self._batch(call, arguments, calling), verb="batch")
         decided = self._policy_answer(call, name, arguments, calling)
@@ -298,7 +302,7 @@ class RyeFeatures:
             return dict(decided) if is_question else result(decided)
         envelope = self._tool_answer(rye, name, arguments, calling)
         if self._proposed and name in {"load", "fetch"} and arguments.get("text") is True:
-            self._note_read(rye, arguments)
+            self._proposed.note_read(envelope)
         if envelope.get("code") == "CONFLICT" and name in {"load", "fetch"}:
             from ryeos.mcp.questions import confirmed
 
@@ -316,12 +320,6 @@ class RyeFeatures:
                 return task
         return result(self._with_next(envelope, name, arguments))
 
-    def _note_read(self, rye: Rye, arguments: Mapping[str, object]) -> None:
-        """The client has read an item: what it says of another text is known to it."""
-        found = _item_of_execute(rye, arguments)
-        if found and self._proposed:
-            self._proposed.note_read(found)
-
     def _with_next(
         self, envelope: Mapping[str, Any], name: str, arguments: Mapping[str, object]
     ) -> Mapping[str, Any]:
@@ -331,7 +329,7 @@ class RyeFeatures:
         from ryeos.mcp.waiting import with_next
 
         try:
-            return with_next(envelope, self.rye.context.spaces.user, name, arguments)
+            return with_next(envelope, self.rye.context.spaces, name, arguments)
         except LilluxError:  # no Rye could be made: that is the answer
             return envelope
 
@@ -376,7 +374,6 @@ class RyeFeatures:
         from ryeos.app.policy import Decision, may_name_shell
 
         asks = self.policy.may_say(Decision.ASK) or may_name_shell(arguments.get("item_id"))
-        asks = asks or bool(self._proposed)
         if name != "sign" and not (name == "execute" and asks):
             return None
         from ryeos.mcp.approvals import ClientQuestions, may_execute, sign_for_agent
@@ -388,11 +385,8 @@ class RyeFeatures:
         if name == "sign":
             signed = sign_for_agent(self.rye, arguments, questions)
             return self._tried(call, signed, arguments, calling)
-        found = _item_of_execute(self.rye, arguments)
-        if found is None:
-            return None
-        proposed.require_own(found)
-        return may_execute(found.ref, arguments, questions)
+        ref = _item_of_execute(self.rye, arguments)
+        return may_execute(ref, arguments, questions) if ref else None
 
     def _tried(
         self,
@@ -487,8 +481,8 @@ def server(
     )
 
 
-def _item_of_execute(rye: Rye, arguments: Mapping[str, object]) -> Location | None:
-    """Where the item is that an ``execute`` means; None for what it refuses itself."""
+def _item_of_execute(rye: Rye, arguments: Mapping[str, object]) -> ItemRef | None:
+    """The item that an ``execute`` means; None for what it refuses itself."""
     from ryeos.app.verbs import item_reference, rye_of
 
     item_id, item_type = arguments.get("item_id"), arguments.get("item_type")
@@ -497,7 +491,7 @@ def _item_of_execute(rye: Rye, arguments: Mapping[str, object]) -> Location | No
     try:
         here = rye_of(rye, arguments)
         kind = item_type if isinstance(item_type, str) else None
-        return here.resolver.resolve(item_reference(here, item_id, kind)).location
+        return here.resolver.resolve(item_reference(here, item_id, kind)).location.ref
     except LilluxError:
         return None
 

@@ -33,6 +33,7 @@ from ryeos.mcp.brief import BLOCKS_KEY, brief, text_of
 from ryeos.mcp.hints import for_callers
 from ryeos.mcp.listing import MAX_PART_BYTES, StoredOutput, parse_uri, part_uri
 from ryeos.mcp.wire import compact
+from ryeos.trust.approvals import is_about_approval
 
 # --- content blocks -------------------------------------------------------------------------------
 # Blocks of content that a tool gives, held against what the protocol says of each. Pure.
@@ -306,13 +307,17 @@ def tool_result(
     verb: str = "execute",
     arguments: Mapping[str, Any] | None = None,
     kept_as: str = "",
+    told: set[str] | None = None,
 ) -> dict[str, Any]:
     """What ``tools/call`` answers. With a context, what is too long is cut and kept there.
 
-    It is kept under a new name unless there is one for it. ``arguments`` are those of the call.
+    It is kept under a new name unless there is one for it. ``arguments`` are those of the call,
+    ``told`` the warnings of approval that the client has had: it gets each once.
     """
     verbose = wants_all(arguments or {})
     shown = envelope if verbose else brief(verb, envelope, arguments)
+    if told is not None and not verbose:
+        shown = _without_told(shown, told)
     structure, media, problems = _without_media(json.loads(compact(for_callers(shown))))
     structure = _warned(structure, problems)
     kept = None
@@ -342,6 +347,19 @@ def tool_result(
         "structuredContent": structure,
         "isError": structure.get("status") == "error",
     }
+
+
+def _without_told(envelope: Mapping[str, Any], told: set[str]) -> Mapping[str, Any]:
+    """The envelope without warnings of approval that an earlier one had; ``told`` gets others."""
+    warnings = envelope.get("warnings")
+    if not isinstance(warnings, list | tuple):
+        return envelope
+    lasting = [one for one in warnings if isinstance(one, str) and is_about_approval(one)]
+    known = [one for one in lasting if one in told]
+    left = [one for one in warnings if one not in known]
+    told.update(lasting)
+    rest = {name: value for name, value in envelope.items() if name != "warnings"}
+    return {**rest, "warnings": left} if left else rest
 
 
 MAX_TWICE_CHARACTERS = 2000

@@ -5,59 +5,76 @@ item. Both hear of it: the second one in the answer of ``sign``, the first one w
 run a text that is not its own.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
-from lillux.files import read_bytes
-from ryeos.app.proposals import Proposal, Proposals
-from ryeos.items.errors import RyeError
-from ryeos.items.refs import ItemRef, Kind, Location, Space, id_gives_rights
-from ryeos.trust.sign import ReadItem
-from ryeos.trust.signature import MAX_ITEM_BYTES, SignedText, decode, form_for, split
+from ryeos.app.proposals import Proposal, Proposals, gives_rights
+from ryeos.items.errors import RETRY_WITH
+from ryeos.items.refs import PROJECT, Kind, Spaces
+from ryeos.trust.known_texts import text_digest
+from ryeos.trust.sign import ReadItem, target_of_path
 
 ASK_USER = "ask your user to run: rye approve"
 ITS_USER_DECIDES = f"{ASK_USER}; then make the call in next"
-_RESUMED_BY = "--force"
-_UNREADABLE = frozenset({"PARSING_ERROR", "CONFIG_ERROR", "METADATA_ERROR"})
-_PROJECT_CONFIG = re.compile(r"/\.ai/config/([\w./-]+)\.(?:ya?ml|json|toml)\b")
 
 
 def with_next(
-    envelope: Mapping[str, Any], user: Space, name: str, arguments: Mapping[str, Any]
+    envelope: Mapping[str, Any], spaces: Spaces, name: str, arguments: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """The answer of a failed call with the call that goes on, where one is known to."""
+    """The answer of a failed call with the call that goes on, where one is known to.
+
+    (1) the error names the parameters with which the same call goes on
+    (2) the file that it is about waits for approval, or (3) is configuration, to be repaired
+    """
     if envelope.get("status") != "error":
         return envelope
-    if name == "execute" and _RESUMED_BY in str(envelope.get("hint")):
+    more = envelope.get(RETRY_WITH)
+    if name == "execute" and isinstance(more, Mapping):  # (1)
         given = arguments.get("parameters")
-        forced = {**(given if isinstance(given, Mapping) else {}), "force": True}
-        again = {**arguments, "parameters": forced}
-        return {**envelope, "next": [{"name": name, "arguments": again}]}
-    error = str(envelope.get("error"))
-    config = _PROJECT_CONFIG.search(error) if envelope.get("code") in _UNREADABLE else None
-    if config:
-        label = f"config:{config[1]}"
-        wish = f'propose its repair: sign {{"item_id": "{label}", "content": "..."}}'
-        needs_user = id_gives_rights(config[1])
-        return {**envelope, "hint": "ask your user to repair it" if needs_user else wish}
-    waiting = [one for one in Proposals(user).all() if str(one.path) in error]
-    if not waiting:
+        parameters = {**(given if isinstance(given, Mapping) else {}), **more}
+        again = {**arguments, "parameters": parameters}
+        rest = {key: value for key, value in envelope.items() if key != RETRY_WITH}
+        return {**rest, "next": [{"name": name, "arguments": again}]}
+    path = _failed_path(envelope)
+    if not path:
         return envelope
-    labels = ", ".join(one.label for one in waiting)
-    hint = f"{labels} waits for approval: {ITS_USER_DECIDES}"
-    return {**envelope, "hint": hint, "next": [{"name": name, "arguments": dict(arguments)}]}
+    waiting = Proposals(spaces.user).of(Path(path))
+    if waiting:  # (2)
+        hint = f"{waiting.label} waits for approval: {ITS_USER_DECIDES}"
+        return {**envelope, "hint": hint, "next": [{"name": name, "arguments": dict(arguments)}]}
+    hint = _repair_of(path, spaces) if name == "execute" else ""
+    return {**envelope, "hint": hint} if hint else envelope  # (3)
+
+
+def _failed_path(envelope: Mapping[str, Any]) -> str:
+    """The file that Rye itself could not use: of the call, or of the node that ended a graph."""
+    data = envelope.get("data")
+    is_graph = isinstance(data, Mapping) and "graph_run_id" in data
+    path = data.get("path") if isinstance(data, Mapping) and is_graph else envelope.get("path")
+    return path if isinstance(path, str) else ""
+
+
+def _repair_of(path: str, spaces: Spaces) -> str:
+    """How a file of configuration is repaired; ``""`` for any other file."""
+    try:
+        target = target_of_path(Path(path), spaces)
+    except LilluxError:
+        return ""
+    if target.kind is not Kind.CONFIG or target.ref is None:
+        return ""
+    if target.space.tier != PROJECT or gives_rights(target):
+        return "ask your user to repair it"
+    return f'propose its repair: sign {{"item_id": "{target.ref}", "content": "..."}}'
 
 
 class ProposedTexts:
-    """The texts that this server's client proposed last, by item."""
+    """The texts that this server's client proposed or read last, by item."""
 
     def __init__(self) -> None:
-        self._digests: dict[ItemRef, str] = {}
+        self._digests: dict[str, str] = {}
         self._proposed: set[str] = set()
 
     def note(self, items: Sequence[ReadItem]) -> None:
@@ -67,50 +84,19 @@ class ProposedTexts:
             ref, path = item.target.ref, item.target.path
             with suppress(LilluxError):  # a type that its space adds
                 if ref:
-                    self._digests[ref] = _digest(_text(ref.kind, path, item.data))
+                    self._digests[str(ref)] = text_digest(ref.kind, path, item.data)
 
     def has(self, proposal: Proposal) -> bool:
         """Whether a proposal is one of this server's client."""
         return proposal.sha256 in self._proposed
 
-    def require_own(self, location: Location) -> None:
-        """Raise a RyeError for a signed item with another text than was proposed or read here."""
-        wanted = self._digests.get(location.ref)
-        found = _text_at(location) if wanted else None
-        if found is None or found.signature is None or _digest(found) == wanted:
-            return
-        ref = location.ref
-        raise RyeError(
-            f"{ref}: not run: another text than the one that you proposed was approved",
-            code="CONFLICT",
-            hint=f'read it first: load {{"item_id": "{ref}", "text": true}}',
-        )
+    @property
+    def known(self) -> Mapping[str, str]:
+        """The digest of the text that the client knows, by item: no other text is run for it."""
+        return dict(self._digests)
 
-    def note_read(self, location: Location) -> None:
-        """The client has read the text that is there now."""
-        found = _text_at(location) if location.ref in self._digests else None
-        if found:
-            self._digests[location.ref] = _digest(found)
-
-    def __bool__(self) -> bool:
-        """Whether anything was proposed."""
-        return bool(self._digests)
-
-
-def _text_at(location: Location) -> SignedText | None:
-    """The text of an item; None where the run says what is wrong with it."""
-    try:
-        data = read_bytes(location.path, MAX_ITEM_BYTES, within=location.space.within)
-        return _text(location.ref.kind, location.path, data)
-    except (OSError, LilluxError):
-        return None
-
-
-def _text(kind: Kind, path: Path, data: bytes) -> SignedText:
-    where = str(path)
-    return split(decode(data, where), form_for(kind, path.suffix, where), where)
-
-
-def _digest(text: SignedText) -> str:
-    """The digest of a text without what signing adds to it."""
-    return sha256_hex(f"{text.shebang}\0{text.body}".encode())
+    def note_read(self, loaded: Mapping[str, Any]) -> None:
+        """The client has read the text of this answer of ``load``."""
+        ref, digest = loaded.get("ref"), loaded.get("text_sha256")
+        if ref in self._digests and isinstance(digest, str):
+            self._digests[ref] = digest

@@ -359,6 +359,9 @@ class Transport(Protocol):
     def identify(self, fingerprint: str) -> None:
         """Requests carry credentials from now on: the node is known to be this one."""
 
+    def outlive_cancellation(self) -> None:
+        """Later requests pass, though what ends requests was set."""
+
 
 # --- node -----------------------------------------------------------------------------------------
 
@@ -651,6 +654,28 @@ class Node:
             raise
         return read_executed(reply, self._what("/execute"))
 
+    def outlive_cancellation(self) -> None:
+        """Let later requests pass, though what ends requests was set."""
+        self._transport.outlive_cancellation()
+
+    def keeps_answers(self) -> bool:
+        """Whether `execute` takes ``awaited``, so that a run can be followed. Raises as `ask`."""
+        try:
+            capabilities = self.status().get("capabilities")
+        except RemoteError:  # the route is of nodes of this kind
+            return False
+        found = capabilities.get("executes") if isinstance(capabilities, dict) else None
+        return isinstance(found, list) and "awaited" in found
+
+    def take_answer(self, thread_id: str) -> RemoteExecution:
+        """The answer of a run that was ``awaited`` and has ended; a node gives it once.
+
+        Raises as `ask`.
+        """
+        path = f"/threads/{thread_id}/answer"
+        reply = self.ask("POST", path, max_response_bytes=MAX_GET_REPLY, may_repeat=False)
+        return read_executed(reply, self._what(path))
+
     def threads(self, limit: int, project_path: str = "") -> tuple[dict[str, Any], ...]:
         """The latest runs, newest first."""
         query = [("limit", str(limit))]
@@ -908,6 +933,10 @@ class HttpTransport:
     def sender(self) -> str:
         """Who the credentials show."""
         return self._credentials.sender
+
+    def outlive_cancellation(self) -> None:
+        """See the seam."""
+        self._cancellation = None
 
     def identify(self, fingerprint: str) -> None:
         """Credentials are for this node only: no other can use what it is sent."""

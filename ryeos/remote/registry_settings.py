@@ -403,7 +403,7 @@ def _pin(document: KeyDocument, netloc: str, path: Path) -> RegistryPin:
 # --- ids ------------------------------------------------------------------------------------------
 # What things in a registry are called: item ids, versions, bundle ids. Pure.
 
-_FEWEST_SEGMENTS = 3
+_FEWEST_SEGMENTS = 2
 _SEGMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _VERSION = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}")
 _BUNDLE = re.compile(r"[a-z0-9][a-z0-9_-]{1,62}")
@@ -424,7 +424,7 @@ def published_ref(reference: Reference) -> ItemRef:
     if len(segments) < _FEWEST_SEGMENTS or not all(map(_SEGMENT.fullmatch, segments)):
         raise RegistryIdError(
             str(reference),
-            "expected at least three segments of letters, digits and . _ -",
+            "expected at least two segments of letters, digits and . _ -",
         )
     return ItemRef(kind, reference.id)
 
@@ -582,7 +582,7 @@ class RegistryIdError(RyeError):
         self.what, self.problem = what, problem
         super().__init__(
             f"{what[:200]!a}: {problem}",
-            hint="published ids are namespace/category/name, like tool:ada/text/upper",
+            hint="published ids are namespace/.../name, like tool:ada/text/upper",
         )
 
 

@@ -33,6 +33,9 @@ from lillux.values import dataclass, field
 from ryeos.items.errors import RyeError
 from ryeos.trust.keys import SigningKey
 
+LOG_CUT = "[cut: an execution's log has at most 1 MiB]\n"
+"""How a node ends a log that is longer than what it keeps of one."""
+
 # --- signed requests ------------------------------------------------------------------------------
 
 WINDOW_S = 300

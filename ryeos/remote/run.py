@@ -33,6 +33,7 @@ from ryeos.items.errors import (
     no_project_error,
 )
 from ryeos.items.refs import SYSTEM, ItemRef, Kind, Reference, Space
+from ryeos.remote.errors import RemoteError, RemoteUnreachableError
 from ryeos.remote.link import Link, RemoteEnvironment, open_link
 from ryeos.remote.node import Node, RemoteExecution
 from ryeos.remote.pull import pull
@@ -103,7 +104,7 @@ def sent_parameters(
 # --- waiting --------------------------------------------------------------------------------------
 # Waiting for a run on a node: it is asked again and again, less often the longer it takes.
 
-RUN_COMPLETED = "completed"
+RUN_COMPLETED, CANCELLED = "completed", "cancelled"
 _RUNNING = "running"
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S, _GROWTH = 0.2, 15.0, 1.5
 _LONGEST_LOG_PAUSE_S = 2.0
@@ -142,13 +143,16 @@ def follow_log(
     thread_id: str,
     *,
     goes_on: bool,
+    after: int = 0,
+    until_s: float | None = None,
     cancellation: Cancellation | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """The pieces of a run's log: those that there are, or with ``goes_on`` to the run's end.
+    """The pieces of a run's log behind one: those that there are, or with ``goes_on`` to its end.
 
-    Raises ExchangeCancelledError, and as `Node.thread`.
+    ``until_s``, of the monotonic clock, is when that is given up. Raises RyeError `TIMEOUT`,
+    ExchangeCancelledError, and as `Node.thread`.
     """
-    after, pause_s = 0, _FIRST_PAUSE_S
+    pause_s = _FIRST_PAUSE_S
     while True:
         found = node.log_of(thread_id, after)
         pieces = [one for one in found.get("pieces") or () if isinstance(one, dict)]
@@ -159,7 +163,14 @@ def follow_log(
         if pieces:
             pause_s = _FIRST_PAUSE_S
             continue
-        wait_for(pause_s, cancellation)
+        left_s = pause_s if until_s is None else until_s - time.monotonic()
+        if left_s <= 0:
+            raise RyeError(
+                f"remote {node.name}: no result in time; {thread_id} continues there",
+                code="TIMEOUT",
+                hint=f"wait for it with: rye remote thread {thread_id} --wait --remote {node.name}",
+            )
+        wait_for(min(pause_s, left_s), cancellation)
         if cancellation is not None and cancellation.is_set:
             raise ExchangeCancelledError(f"remote {node.name}: {thread_id}")
         pause_s = min(pause_s * _GROWTH, _LONGEST_LOG_PAUSE_S)
@@ -349,6 +360,20 @@ SignPage = Callable[[Path, bytes], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunFollower:
+    """Hears a run on a node while it runs, as a run here is heard.
+
+    on_output     gets ``stdout`` or ``stderr``, and a text; whole lines, in order
+    on_cancelled  gets the run's id once the node was asked to end it, and the run is waited for
+    cancellation  asks the node to end the run
+    """
+
+    on_output: Callable[[str, str], None]
+    on_cancelled: Callable[[str], None]
+    cancellation: Cancellation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteRun:
     """What is to be run.
 
@@ -359,6 +384,7 @@ class RemoteRun:
     secrets     values that only this run sees; they travel sealed to the node's own key
     applies     whether what it changes in the project is merged in here
     timeout_s   of the run, None for what the remote is configured with
+    follower    hears it, where the node lets runs be followed; never one that is not waited for
     """
 
     item_ref: str
@@ -369,6 +395,7 @@ class RemoteRun:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     applies: bool = True
     timeout_s: float | None = None
+    follower: RunFollower | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -393,7 +420,12 @@ def execute(link: Link, run: RemoteRun, *, sign_page: SignPage | None = None) ->
     with naming_merged(link) as naming:
         pushed = push(naming)  # (1)
         body = _body(link, run)  # (2)
+        follower = None if run.is_async or not link.node.keeps_answers() else run.follower
+        if follower is not None:
+            body |= {"async": True, "awaited": True}
         executed = link.node.execute(body, timeout_s=run.timeout_s)  # (3)
+    if follower is not None:
+        executed = _FollowedRun(link.node, executed.thread_id, follower).end(run.timeout_s)
     if executed.is_accepted_only and not run.is_async:  # no place was free: it waits there
         row = wait_for_run(link.node, executed.thread_id, run.timeout_s)
         executed = execution_of_row(row)
@@ -410,11 +442,73 @@ def execute(link: Link, run: RemoteRun, *, sign_page: SignPage | None = None) ->
     return after.ran()
 
 
+class _FollowedRun:
+    """A run that was begun on a node, and is followed to its end."""
+
+    def __init__(self, node: Node, thread_id: str, follower: RunFollower) -> None:
+        self._node, self._thread_id, self._follower = node, thread_id, follower
+        self._cancellation: Cancellation | None = follower.cancellation
+        self._last = 0
+
+    def end(self, timeout_s: float | None) -> RemoteExecution:
+        """What came of it. Raises RyeError `TIMEOUT`, and as `Node.thread`."""
+        until_s = None if timeout_s is None else time.monotonic() + timeout_s
+        try:
+            while not self._hear(until_s):
+                pass
+        except RemoteUnreachableError as error:
+            raise self._left_alone(str(error), error.code) from error
+        except BrokenPipeError:  # its output has no reader any more, which ends a run here too
+            self._ask_for_its_end()
+            raise
+        try:
+            return self._node.take_answer(self._thread_id)
+        except RemoteError:
+            row = self._node.thread(self._thread_id)
+            if row.get("state") not in {CANCELLED, RUN_COMPLETED}:
+                raise
+            return execution_of_row(row)
+
+    def _hear(self, until_s: float | None) -> bool:
+        """Hear what it writes: True once it has ended, False where its end was asked for."""
+        try:
+            pieces = follow_log(
+                self._node,
+                self._thread_id,
+                goes_on=True,
+                after=self._last,
+                until_s=until_s,
+                cancellation=self._cancellation,
+            )
+            for piece in pieces:
+                self._last = int(piece.get("number", self._last))
+                self._follower.on_output(str(piece.get("stream")), str(piece.get("text", "")))
+        except ExchangeCancelledError:
+            self._ask_for_its_end()
+            self._follower.on_cancelled(self._thread_id)
+            return False
+        return True
+
+    def _ask_for_its_end(self) -> None:
+        self._cancellation = None
+        self._node.outlive_cancellation()
+        self._node.cancel(self._thread_id)
+
+    def _left_alone(self, problem: str, code: str) -> RyeError:
+        name = self._node.name
+        return RyeError(
+            f"{problem}; {self._thread_id} goes on there",
+            code=code,
+            hint=f"wait for it with: rye remote thread {self._thread_id} --wait --remote {name}",
+        )
+
+
 def execution_of_row(row: Mapping[str, Any]) -> RemoteExecution:
     """What came of a run, by its row: as the answer says it, but for what it made anew."""
     said = row.get("result")
     message = str(row.get("error_message") or f"the run ended as {row.get('state')}")
-    failed = {"status": "error", "error": message, "code": "EXECUTION_FAILED"}
+    code = "CANCELLED" if row.get("state") == CANCELLED else "EXECUTION_FAILED"
+    failed = {"status": "error", "error": message, "code": code}
     conflicts = row.get("merge_conflicts")
     return RemoteExecution(
         thread_id=str(row["thread_id"]),
@@ -577,10 +671,13 @@ def execute_on(
     reference: Reference,
     request: ExecutionRequest,
     options: RemoteOptions,
+    *,
+    follower: RunFollower | None = None,
 ) -> Answer:
     """Run an item of the project on a remote, once nothing here would keep it from running.
 
-    Raises what finding it raises, as `ryeos.remote.link.open_link`, and as
+    ``follower`` hears it while it runs, where the node lets runs be followed. Raises what finding
+    it raises, as `ryeos.remote.link.open_link`, and as
     `ryeos.remote.run.execute`; UsageError for a directive that is not to be forked.
     """
     checked = around.workspace.check(reference, request)
@@ -603,6 +700,7 @@ def execute_on(
         secrets=_secrets(around) if options.sends_secrets else {},
         applies=options.applies,
         timeout_s=_limit(request),
+        follower=follower,
     )
     ran = execute(link, run, sign_page=_page_signer(around) if options.resigns else None)
     found = _texts(metadata.get("warnings"))

@@ -96,6 +96,8 @@ _ON_PATH = "is a folder of programs on your PATH: what lies there runs with all 
 _READ_AT_START = "is read by your shells or tools at their start, or holds passwords"
 _RYES = "belongs to Rye: what lies there gives rights"
 _SYSTEMS = "belongs to the system or to other processes"
+# Many programs have a folder of their own in these: a hint names that one.
+_CONTAINERS = frozenset({".cache", ".config", ".local", "share", "state", "Caches"})
 _SHARED = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - names, nothing is made there
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 # What lets into a session of the user: cookies of X11, what lies beside the sockets.
@@ -264,7 +266,8 @@ class Allowance:
         is_named = shown(folder).startswith(("~", "{"))
         shared = next((one for one in _SHARED if is_below(real, one) and not is_named), "")
         # A file of a folder that nothing gives is named by itself.
-        if not folder.is_dir() and not self._reason(str(folder.parent)):
+        is_wide = is_below(self.home, str(folder.parent)) or folder.parent.name in _CONTAINERS
+        if not folder.is_dir() and not is_wide and not self._reason(str(folder.parent)):
             folder = folder.parent
         line = f'agents: {{write: ["{shared or shown(folder)}"]}}'
         own = "$TMPDIR is a private folder of the run; " if shared in _SHARED[:2] else ""
@@ -318,7 +321,9 @@ def allowance_of(policy: AgentPolicy, context: Context, where: str) -> Allowance
     write = tuple(dict.fromkeys(filter(None, (project, TMP_MARK, *caches, *given))))
     elsewhere = [one for one in (*programs, *at_start) if not (project and is_below(one, project))]
     held = [*protected, *elsewhere]
-    items = f"{project}/{AI_DIRECTORY}" if project else ""
+    # An agent's test case runs within the confinement of the command that has made its project: to
+    # keep new entries from one folder of it takes a supervisor, and there can be one alone.
+    items = f"{project}/{AI_DIRECTORY}" if project and not context.is_copy else ""
     if items:
         held += (f"{items}/{one}" for one in _KEPT_ON_NODES) if context.on_node else (items,)
     keys = os.path.realpath(context.key_directory)

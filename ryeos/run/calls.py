@@ -244,6 +244,7 @@ class Materials:
     rights            what the call may do
     withheld          names of variables that these rights keep from a process
     caller_timeout_s  the same where the caller set it, None where only the files did
+    caller_texts      the texts of a config that the caller wrote, by name; None for no such config
     """
 
     chain: Chain
@@ -259,6 +260,7 @@ class Materials:
     withheld: tuple[str, ...] = ()
     caller_timeout_s: float | None = None
     limits: Mapping[str, int] = field(default_factory=dict)
+    caller_texts: Mapping[str, object] | None = field(default=None, repr=False)
 
     @property
     def caller_cwd(self) -> object:

@@ -19,6 +19,7 @@ from lillux.values import dataclass
 from ryeos.items.errors import (
     ChainError,
     ExecutorNotFoundError,
+    IntegrityError,
     InvalidRefError,
     SpecError,
 )
@@ -51,6 +52,14 @@ def companion_error(path: str, problem: str, *, hint: str = "") -> ChainError:
     return ChainError(f"{path}: {problem}", hint=hint, path=path)
 
 
+@dataclass(frozen=True, slots=True)
+class RefusedElement:
+    """What was found for an id and is no element: it does not verify, or its header is wrong."""
+
+    resolution: Resolution
+    is_unverified: bool
+
+
 class ChainBuilder:
     """Builds chains and remembers them. Thread-safe: entries are immutable and replaced whole."""
 
@@ -68,10 +77,12 @@ class ChainBuilder:
         *,
         force_refresh: bool = False,
         found: list[ChainElement] | None = None,
+        refused: "list[RefusedElement] | None" = None,
         resolution: Resolution | None = None,
     ) -> Chain:
         """The chain of a tool; ``found`` gets its elements, also those before a failure.
 
+        ``refused`` gets the one that is found and is no element, as it does not verify, say.
         ``resolution`` is where the tool is, if it has been resolved already.
         Raises ItemNotFoundError, ChainError, IntegrityError and similar.
         """
@@ -80,26 +91,28 @@ class ChainBuilder:
         if cached and self._is_fresh(cached):
             elements.extend(cached.elements)
             return cached
-        chain = self._build(item_id, elements, resolution)
+        chain = self._build(item_id, elements, resolution, [] if refused is None else refused)
         self.chains[item_id] = chain
         return chain
 
     def companion(self, item_id: str, element: ChainElement) -> ChainElement:
         """Another tool item that an element names, verified, from a space that it may use.
 
-        Raises ExecutorNotFoundError, SpecError, IntegrityError and similar.
+        It may be a module, which has no header. Raises ExecutorNotFoundError, SpecError,
+        IntegrityError and similar.
         """
-        known = self._companions.get((item_id, element.space))
+        key = item_id, element.space
+        known = self._companions.get(key)
         if known and self._is_fresh(known):
             return known.tool
         resolution = self._resolve(item_id, [element])
-        companion = self._element(item_id, resolution)
+        companion = self._element(item_id, resolution, is_module=True)
         missed = resolution.missed if resolution else ()
-        self._companions[item_id, element.space] = Chain(elements=(companion,), missed=missed)
+        self._companions[key] = Chain(elements=(companion,), missed=missed)
         return companion
 
     def companion_at(self, path: Path, element: ChainElement) -> ChainElement | None:
-        """The verified tool item in this very file; None for one in no space's tools folder.
+        """The verified tool item or module in this very file; None for one in no tools folder.
 
         The rules of spaces hold as for `companion`, and the file must be the one that its id leads
         to: not one that another hides. Raises ChainError, IntegrityError and similar.
@@ -130,7 +143,11 @@ class ChainBuilder:
         self.specs.clear()
 
     def _build(
-        self, item_id: str, elements: list[ChainElement], resolved: Resolution | None
+        self,
+        item_id: str,
+        elements: list[ChainElement],
+        resolved: Resolution | None,
+        refused: "list[RefusedElement]",
     ) -> Chain:
         missed: list[Path] = []
         warnings: list[str] = []
@@ -144,7 +161,12 @@ class ChainBuilder:
                 )
             resolution = resolved if elements == [] else None
             resolution = resolution or self._resolve(current, elements)
-            element = self._element(current, resolution)
+            try:
+                element = self._element(current, resolution)
+            except LilluxError as error:
+                if resolution:
+                    refused.append(RefusedElement(resolution, isinstance(error, IntegrityError)))
+                raise
             if any(element.item_id == earlier.item_id for earlier in elements):
                 ids = [one.item_id for one in (*elements, element)]
                 raise ChainError(
@@ -200,7 +222,9 @@ class ChainBuilder:
         suggestions = self._resolver.suggest(wanted, child.space)
         return ExecutorNotFoundError(item_id, child.item_id, suggestions=suggestions)
 
-    def _element(self, requested_id: str, resolution: Resolution | None) -> ChainElement:
+    def _element(
+        self, requested_id: str, resolution: Resolution | None, *, is_module: bool = False
+    ) -> ChainElement:
         if resolution is None:
             spec = tool_spec({"tool_type": PRIMITIVE_TYPE, "executor_id": None}, "")
             return ChainElement(
@@ -211,7 +235,7 @@ class ChainBuilder:
         spec = self._spec(item)
         said = {"version": spec.version, "category": spec.category}
         require_place(item, location.ref, said)
-        if spec.executor_id is ABSENT and spec.tool_type != PRIMITIVE_TYPE:
+        if spec.executor_id is ABSENT and spec.tool_type != PRIMITIVE_TYPE and not is_module:
             raise _no_executor_declared(location.ref.id, str(location.path))
         return ChainElement(
             item_id=location.ref.id,

@@ -47,7 +47,14 @@ from ryeos.run.held import (
 )
 from ryeos.run.model import Chain, ChainElement, HeldFiles, Invocation
 from ryeos.run.parameters import CallerValues
-from ryeos.trust.approvals import DOTENV_FILES, path_in_project
+from ryeos.trust.approvals import (
+    DOTENV_FILES,
+    left_out_link,
+    left_out_of_path,
+    left_out_of_variable,
+    not_approved,
+    path_in_project,
+)
 from ryeos.trust.verify import VerifiedItem
 
 if TYPE_CHECKING:
@@ -79,7 +86,9 @@ def build_invocation(materials: Materials) -> Invocation:
     anchor, env = materials.anchor, materials.env
     fixed = engine_values(materials)
     names = replace(
-        template_names(materials, fixed), hidden=_CALLERS_ONLY, verbatim=frozenset({_SCRIPT})
+        template_names(materials, fixed),
+        hidden=_CALLERS_ONLY,
+        verbatim=frozenset({_SCRIPT, *(materials.caller_texts or ())}),
     )
     cwd = _cwd(materials, names)
     fixed["cwd"] = str(cwd)
@@ -119,7 +128,8 @@ def build_invocation(materials: Materials) -> Invocation:
         attempts=materials.request.attempts,
         withheld=materials.withheld,
         sealed=_sealed(chain, (command, *arguments)),
-        is_text=bool(script_keys(config)) and not _own_template(chain, config),
+        is_text=materials.caller_texts is not None
+        or (bool(script_keys(config)) and not _own_template(chain, config)),
     )
 
 
@@ -393,6 +403,7 @@ def engine_values(materials: Materials) -> dict[str, object]:
         "tool_id": materials.chain.tool.item_id,
         "params_json": params_text(materials.values.tool),
         "timeout": materials.timeout_s,
+        **(materials.caller_texts or {}),
     }
 
 
@@ -632,19 +643,6 @@ def resolved_environment(
     )
 
 
-def left_out_of_path(folder: str) -> str:
-    """The note on a folder of the user's PATH in which agents may put programs."""
-    return f"{folder}: left out of the PATH, as it lies in a project"
-
-
-def left_out_of_variable(name: str) -> str:
-    """The note on a variable of the user that names code where agents may write."""
-    return (
-        f"{name}: what it names in a project was left out; a signed tool may name it itself, "
-        f"in ENV_CONFIG (env_config)"
-    )
-
-
 def is_shell(chain: Chain) -> bool:
     """Whether it runs what its caller writes."""
     return chain.tool.item_id in SHELLS and tier_of(chain.tool.space) == SYSTEM
@@ -713,7 +711,7 @@ class ProjectGate:
                 return True
             relative = path_in_project(self._context.project_path, leads_to)
             if relative is None or not self._is_own:
-                self.notes.append(f"{path}: left out, as it is a link to {leads_to} in a project")
+                self.notes.append(left_out_link(path, leads_to))
                 return False
         if not self._is_own and relative not in DOTENV_FILES:  # (2)
             return False
@@ -725,7 +723,7 @@ class ProjectGate:
                 self._copies[path] = copy
                 self._folders[copy.removesuffix(f"/{relative}")] = None
             return True
-        note = f"{path}: not used, as you have not approved it; to look at it: rye trust"
+        note = not_approved(path, "used")
         if note not in self.notes:
             self.notes.append(note)
         return False
@@ -1116,6 +1114,7 @@ class FunctionCall:
             environment=self.environment,
             needs_folder=self.single.rights.needs_folder,
             program=program_at(invocation.argv[0]),
+            is_observed=bool(self.single.rights.lasting_folders),
             rules=invocation.confinement.state() if invocation.confinement else None,
         )
 

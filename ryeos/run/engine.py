@@ -26,7 +26,7 @@ from lillux.cancellation import Cancellation
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.interpreter_searches import everything_counts
-from lillux.interpreters import ResolvedEnv
+from lillux.interpreters import ResolvedEnv, declared_variables
 from lillux.process import ProcessManager
 from lillux.process.model import ProcessRunner
 from lillux.signing import compute_key_digest
@@ -39,8 +39,14 @@ from ryeos.items.context import (
     log_warning,
     utc_now,
 )
-from ryeos.items.errors import ChainValidationError, IntegrityError, LockfileMismatchError
-from ryeos.items.refs import PROJECT, SYSTEM, USER, ItemRef, Kind, Resolution
+from ryeos.items.errors import (
+    ChainError,
+    ChainValidationError,
+    IntegrityError,
+    LockfileMismatchError,
+)
+from ryeos.items.refs import PROJECT, SYSTEM, USER, ItemRef, Kind, Location, Resolution
+from ryeos.items.specs import RUNTIME_TYPE
 from ryeos.run.anchor import Anchor, AnchoredFiles, anchor_of, verify_anchored_files
 from ryeos.run.calls import (
     Call,
@@ -57,12 +63,11 @@ from ryeos.run.chain import (
     PACKAGES_MARK,
     ChainBuilder,
     ChainValidator,
+    RefusedElement,
     merged_config,
 )
 from ryeos.run.command import (
     is_shell,
-    left_out_of_path,
-    left_out_of_variable,
     original_variables,
     process_environment,
     resolved_environment,
@@ -81,7 +86,9 @@ from ryeos.run.parameters import (
     RESOLVED_CONFIG,
     LimitSources,
     at_most,
+    caller_config,
     caller_values,
+    caller_variables,
     filled_fixed_params,
     graph_limits,
     limit,
@@ -89,7 +96,8 @@ from ryeos.run.parameters import (
     tool_timeout,
     valid_parameters,
 )
-from ryeos.run.primitives import PRIMITIVES, ExecutePrimitive, is_graph
+from ryeos.run.primitives import GRAPH_RUNTIME, PRIMITIVES, ExecutePrimitive, is_graph
+from ryeos.trust.approvals import left_out_of_path, left_out_of_variable
 from ryeos.trust.config import ConfigReader, Layer
 from ryeos.trust.resolver import Resolver
 from ryeos.trust.verify import DependencyRules, VerifiedItem, Verifier, unchanged, verify_tree
@@ -175,6 +183,8 @@ class PrimitiveExecutor:
                 self._prepared.clear()
                 log.clear()
                 call, prepared = self._make_call(request, log, None, on_step)
+            elif cached:
+                _require_known_texts(prepared.chain, request)
             if request.wants_receipt or is_graph(prepared.chain):
                 evidence.append(self._evidence(call, prepared, request))
                 if on_start:
@@ -206,6 +216,11 @@ class PrimitiveExecutor:
     ) -> Chain:
         """The verified chain of a tool, as `ChainBuilder.build`."""
         return self._chains.build(item_id, force_refresh=force_refresh, resolution=resolution)
+
+    @property
+    def chains(self) -> Mapping[str, Chain]:
+        """The chains that are remembered, by the id of their tool."""
+        return self._chains.chains
 
     def lock(self, item_id: str) -> Path | None:
         """Pin a tool's chain as it is now; the lockfile's path. Raises as `build_chain`."""
@@ -284,9 +299,14 @@ class PrimitiveExecutor:
     def _check(self, request: ExecutionRequest, log: "ExecutionLog") -> "CheckedCall":
         """Steps (1) to (5), which do not depend on the machine that will run the tool."""
         chain = self._chains.build(  # (1)
-            request.item_id, found=log.elements, resolution=request.resolution
+            request.item_id,
+            found=log.elements,
+            refused=log.refused,
+            resolution=request.resolution,
         )
+        _require_tool(chain)
         log.warnings.extend(chain.warnings)
+        _require_known_texts(chain, request)
         self._validate(chain, request, log)  # (2)
         anchor, files = self._verify_files(chain, log.warnings.append)  # (3)
         self._require_newest(chain, files)
@@ -435,7 +455,8 @@ class PrimitiveExecutor:
     def _limit_layers(self, chain: Chain, log: "ExecutionLog") -> Sequence[Layer]:
         """The configuration that may set limits: that of the first runtime that names one.
 
-        That of a project that cannot be read sets none, or no tool could run that repairs it.
+        That of a project that cannot be read sets none, or no tool could run that repairs it; one
+        whose signature does not hold is an error, as of every configuration.
         """
         declared = [e.spec.config_resolve for e in chain.elements[1:] if e.spec.config_resolve]
         path = declared[0].get("path") if declared and isinstance(declared[0], dict) else None
@@ -445,6 +466,8 @@ class PrimitiveExecutor:
         try:
             of_project = self._config.layers(path, tiers=(PROJECT,))
             require_valid_limits(chain.tool.item_id, of_project)
+        except IntegrityError:
+            raise
         except LilluxError as error:
             log.warnings.append(f"{error}; what it says of limits does not count")
             return layers
@@ -460,10 +483,17 @@ class PrimitiveExecutor:
         chain, anchor, env = prepared.chain, prepared.anchor, prepared.env
         config = merged_config(chain)
         fixed = filled_fixed_params(config, anchor, env)
-        values = caller_values(parameters, chain.tool.spec.config_schema, config, fixed)
+        schema = chain.tool.spec.config_schema
+        values = caller_values(parameters, schema, config, fixed)
+        written, variables = None, dict[str, str]()
+        if chain.tool is chain.primitive and not is_graph(chain):
+            written = caller_config(values.tool, schema, item_id=chain.tool.item_id)
+            config = {**config, **written.config}
+            variables = caller_variables(values.tool.get("env"), env.variables)
         log.warnings.extend(values.warnings)
+        own_timeout = {} if written is None else _only_timeout(values.tool)
         requested = {} if request.timeout_s is None else {"timeout": request.timeout_s}
-        caller = {**values.steering, **requested}
+        caller = {**own_timeout, **values.steering, **requested}
         sources = replace(_limit_sources(prepared, caller), in_background=request.in_background)
         timeout_s = limit("timeout", sources)
         lowered = at_most(timeout_s, request.at_most_s)
@@ -477,6 +507,7 @@ class PrimitiveExecutor:
             {
                 **self._context.program_variables(),
                 **original_variables(chain, env, self._context.process_env),
+                **variables,
                 **({CONFINE_VARIABLE: "1"} if rights.allowance else {}),
                 **request.extra_env,
             },
@@ -485,15 +516,7 @@ class PrimitiveExecutor:
         )
         if rights.allowance:
             self._context.note_project()
-        inside, code = self._context.project_programs, self._context.project_code
-        if (inside or code) and rights.allowance and is_shell(chain):
-            # What its caller writes could name these files as well, and is held either way.
-            child_env["PATH"] = self._context.tool_environment(everything_counts)["PATH"]
-            allows = rights.allows_variable(env)
-            given = self._context.process_env
-            child_env.update({one: given[one] for one in code if allows is None or allows(one)})
-            notes = [*map(left_out_of_path, inside), *map(left_out_of_variable, code)]
-            log.warnings[:] = [one for one in log.warnings if one not in notes]
+            self._give_projects_code(chain, rights.allows_variable(env), child_env, log)
         return Materials(
             chain=chain,
             config=config,
@@ -509,7 +532,28 @@ class PrimitiveExecutor:
             # A graph checks its own limits, with everything else that is wrong with it.
             limits=graph_limits(replace(sources, tool_config={})) if is_graph(chain) else {},
             rights=rights,
+            caller_texts=written.values if written else None,
         )
+
+    def _give_projects_code(
+        self,
+        chain: Chain,
+        allows: Callable[[str], bool] | None,
+        child_env: dict[str, str],
+        log: "ExecutionLog",
+    ) -> None:
+        """Let a confined shell have programs and code of its project that were left out.
+
+        What its caller writes could name these files as well, and is held either way.
+        """
+        inside, code = self._context.project_programs, self._context.project_code
+        if not ((inside or code) and is_shell(chain)):
+            return
+        child_env["PATH"] = self._context.tool_environment(everything_counts)["PATH"]
+        given = self._context.process_env
+        child_env.update({one: given[one] for one in code if allows is None or allows(one)})
+        notes = [*map(left_out_of_path, inside), *map(left_out_of_variable, code)]
+        log.warnings[:] = [one for one in log.warnings if one not in notes]
 
     def _rights(self, prepared: "PreparedCall", request: ExecutionRequest) -> CallRights:
         """The rights of the call. A watched call has the rights of its caller."""
@@ -626,6 +670,27 @@ class PrimitiveExecutor:
         return verify_tree(target.path.parent, rules, target.space, self._verifier, log_warning)
 
 
+def _only_timeout(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name == "timeout"}
+
+
+def _require_tool(chain: Chain) -> None:
+    """Refuse what others run by, called as a tool: it would run its own text. Raises ChainError."""
+    tool = chain.tool
+    if tool.spec.tool_type == RUNTIME_TYPE:
+        what, hint = "a runtime, which runs tools that name it", f"executor_id: {tool.item_id}"
+    elif tool is chain.primitive and is_graph(chain):
+        what, hint = "the primitive that walks graphs", f"executor_id: {GRAPH_RUNTIME}"
+    else:
+        return
+    raise ChainError(
+        f"{tool.item_id}: expected a tool, found {what}",
+        code="EXECUTOR_NOT_FOUND",
+        hint=f"run a tool whose header has {hint}",
+        path=str(tool.path or ""),
+    )
+
+
 def _editions(chain: Chain, files: AnchoredFiles) -> Iterator[tuple[Edition, Path]]:
     """The elements and modules that a key other than a bundle's signed, and their files."""
     for element in chain.elements:
@@ -661,10 +726,12 @@ def _as_evidence(element: ChainElement) -> dict[str, Any]:
 class ExecutionLog:
     """What one execution has found out so far; part of the result whatever happens.
 
+    refused   what was found and is no element
     further   trace events that come after those of the chain and the environment
     """
 
     elements: list[ChainElement] = field(default_factory=list)
+    refused: list[RefusedElement] = field(default_factory=list)
     trace: list[dict[str, Any]] = field(default_factory=list)
     further: list[dict[str, Any]] = field(default_factory=list)
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -673,6 +740,7 @@ class ExecutionLog:
     def add(self, other: "ExecutionLog") -> None:
         """Add the entries of another log."""
         self.elements.extend(other.elements)
+        self.refused.extend(other.refused)
         self.trace.extend(map(dict, other.trace))
         self.further.extend(map(dict, other.further))
         self.metadata |= other.metadata
@@ -680,8 +748,9 @@ class ExecutionLog:
 
     def clear(self) -> None:
         """Remove everything."""
-        for found in (self.elements, self.trace, self.further, self.metadata, self.warnings):
+        for found in (self.elements, self.refused, self.trace, self.further, self.warnings):
             found.clear()
+        self.metadata.clear()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -760,6 +829,17 @@ def _key(request: ExecutionRequest) -> tuple[str, bool, bool]:
     return request.item_id, request.validate_chain, request.use_lockfile
 
 
+def _require_known_texts(chain: Chain, request: ExecutionRequest) -> None:
+    """Refuse other texts than those that the caller knows. Raises RyeError `CONFLICT`."""
+    if not request.known_texts:
+        return
+    from ryeos.trust.known_texts import require_known_text
+
+    for element in chain.elements:
+        if element.item:
+            require_known_text(f"tool:{element.item_id}", element.item, request.known_texts)
+
+
 def parameters_for(chain: Chain, request: ExecutionRequest) -> dict[str, Any]:
     """The caller's, checked. What the engine fills in itself need not be in the tool's schema.
 
@@ -800,7 +880,7 @@ def _run_logged(
         result = ExecutionResult(success=False, error=str(error), failure=error)
     result.chain = [element.describe() for element in log.elements]
     if request.trace:
-        result.trace = [*chain_events(log.elements), *log.trace, *log.further]
+        result.trace = [*chain_events(log.elements, log.refused), *log.trace, *log.further]
     log.warnings.extend(result.metadata.pop("warnings", ()))
     result.metadata = log.metadata | result.metadata
     unverified = [e.item_id for e in log.elements if e.item and not e.item.verified]
@@ -818,36 +898,52 @@ def _run_logged(
 # ``env_config``, then further steps.
 
 
-def chain_events(elements: Sequence[ChainElement]) -> Iterator[dict[str, Any]]:
-    """Which file each element is, what it hides, and who signed it."""
+def chain_events(
+    elements: Sequence[ChainElement], refused: Sequence[RefusedElement] = ()
+) -> Iterator[dict[str, Any]]:
+    """Which file each element is, what it hides, and who signed it; at last what was refused."""
     for element in elements:
-        yield {
-            "step": "resolve",
-            "item_id": element.item_id,
-            "path": str(element.path) if element.path else None,
-            "space": element.space,
-            "shadowed": [
-                {"path": str(location.path), "space": location.space.label}
-                for location in element.shadowed
-            ],
-        }
+        yield _resolve_event(element.item_id, element.path, element.space, element.shadowed)
+    for one in refused:
+        found = one.resolution.location
+        yield _resolve_event(found.ref.id, found.path, found.space.label, one.resolution.shadowed)
     for element in elements:
         if element.item:
             key = element.item.key
-            yield {
-                "step": "verify_integrity",
-                "item_id": element.item_id,
-                "verified": element.item.verified,
-                "key_fp": key.fingerprint if key else None,
-            }
+            fingerprint = key.fingerprint if key else None
+            yield _verify_event(element.item_id, fingerprint, verified=element.item.verified)
+    for one in refused:
+        if one.is_unverified:
+            yield _verify_event(one.resolution.location.ref.id, None, verified=False)
+
+
+def _resolve_event(
+    item_id: str, path: Path | None, space: str, shadowed: Sequence[Location]
+) -> dict[str, Any]:
+    return {
+        "step": "resolve",
+        "item_id": item_id,
+        "path": str(path) if path else None,
+        "space": space,
+        "shadowed": [{"path": str(one.path), "space": one.space.label} for one in shadowed],
+    }
+
+
+def _verify_event(item_id: str, fingerprint: str | None, *, verified: bool) -> dict[str, Any]:
+    return {
+        "step": "verify_integrity",
+        "item_id": item_id,
+        "verified": verified,
+        "key_fp": fingerprint,
+    }
 
 
 def env_events(elements: Sequence[ChainElement]) -> Iterator[dict[str, Any]]:
-    """Which elements shaped the environment, primitive first."""
+    """Which variables each element sets in the environment, primitive first."""
     for element in reversed(elements):
         if element.spec.env_config:
             yield {
                 "step": "resolve_env",
                 "contributed_by": element.item_id,
-                "keys": list(element.spec.env_config),
+                "keys": list(declared_variables(element.spec.env_config)),
             }

@@ -10,20 +10,22 @@ A tool is imported again when anything of (2) has changed, or the file of a modu
 import json
 import os
 import socket
+import struct
 import subprocess
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from threading import Lock
-from time import monotonic
+from time import monotonic, sleep
 from typing import IO, TYPE_CHECKING, Any
 
 from lillux.attempts import Hearers, OnAttempt
 from lillux.cancellation import Cancellation
 from lillux.process import ProcessManager
-from lillux.process.children import sealed_file, spawn
+from lillux.process.children import marked, sealed_file, spawn
 from lillux.process.guard import program_ends
 from lillux.process.model import CapturedStream, Command, Outcome, SpawnError
 from lillux.process.pumps import Pump, SelectorPump, Sink, Stdin
@@ -34,6 +36,7 @@ from ryeos.run.model import HeldFiles, Invocation
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from lillux.process.stillness import File, Stoppable
     from lillux.run_folders import WorkerFolder
     from lillux.sandbox import Confinement
     from ryeos.run.held import HeldStart
@@ -58,6 +61,8 @@ if TYPE_CHECKING:
 LENGTH_BYTES = 4
 ANSWER_BYTES = 256
 END_S = 1.0
+_SETTLES_S = 0.5
+_CREDENTIALS = struct.Struct("3i")  # process, user, group: struct ucred
 
 
 class LostError(Exception):
@@ -91,6 +96,13 @@ class FunctionWorker:
         self._folder = _worker_folder(function)
         env, confinement = function.env, function.confinement
         self.hearers = Hearers()
+        self._rest_lock = Lock()
+        self._busy = 0
+        self._tools: dict[int, Stoppable] = {}
+        self._is_lost = False
+        self._stops = _stops(function)
+        self._left = ExitStack()
+        self._harmless: AbstractSet[File] | None = None  # mapped before any tool runs
         self._wire, theirs = socket.socketpair()
         with theirs, ExitStack() as ours:
             ours.enter_context(self._wire)
@@ -107,9 +119,63 @@ class FunctionWorker:
                 confinement=confinement,
                 on_attempt=self.hearers,
                 sealed=held.packed(),
+                leaves_nothing=self._stops,
             )
-            self._process = spawn(command, control=theirs.fileno())
+            started = self._left.enter_context(marked(command))
+            self._process = spawn(started, control=theirs.fileno())
             ours.pop_all()
+
+    def begin(self, pid: int = 0) -> None:
+        """It has one piece of work more, for the tool of this process. Raises LostError."""
+        with self._rest_lock:
+            if self._is_lost:
+                raise LostError
+            self._busy += 1
+            if pid in self._tools:
+                self._tools[pid].go_on()
+
+    def end(self) -> bool:
+        """It has one piece of work less; False where it has left something behind that could act.
+
+        After the last work its tools are stopped until the next one: so nothing is written between
+        two calls, and each call looks for what was written while it ran.
+        """
+        with self._rest_lock:
+            self._busy -= 1
+            if not self._stops or self._busy or self._is_lost:
+                return True
+            self._is_lost = not self._is_still()
+            return not self._is_lost
+
+    def add_tool(self, pid: int) -> None:
+        """A process has imported a tool."""
+        if self._stops:
+            from lillux.process.stillness import Stoppable, shared_files
+
+            with self._rest_lock, suppress(OSError):
+                if self._harmless is None:
+                    self._harmless = shared_files(self._process.pid)
+                self._tools[pid] = Stoppable(pid, self._harmless)
+
+    def _is_still(self) -> bool:
+        """Whether nothing of it can act, once its tools are stopped."""
+        from lillux.process.stillness import children_of
+
+        deadline = monotonic() + _SETTLES_S
+        try:
+            there = children_of(self._process.pid)
+            for pid in self._tools.keys() - there:
+                self._tools.pop(pid).close()
+            stopped = [one.stop() for one in self._tools.values()]
+            if not all(stopped):
+                return False
+            while not children_of(self._process.pid) <= self._tools.keys():
+                if monotonic() > deadline:
+                    return False
+                sleep(_LEAST_S)  # the worker ends what a tool has left
+        except OSError:
+            return False
+        return True
 
     def _lasting_folder(self) -> dict[str, str]:
         """The variables for what is imported."""
@@ -129,6 +195,8 @@ class FunctionWorker:
             self._next_number += 1
             number = self._next_number
         channel, theirs = socket.socketpair()
+        if self._stops:
+            channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         with ExitStack() as ours, ExitStack() as given:
             ours.enter_context(channel)
             given.enter_context(theirs)
@@ -141,8 +209,12 @@ class FunctionWorker:
             ours.pop_all()
         return LoadingTool(self, number, channel, Pipes(None, _reader(stdout), _reader(stderr)))
 
-    def end_tool(self, number: int) -> None:
+    def end_tool(self, number: int, pid: int = 0) -> None:
         """Kill the process that `load` has forked, if there still is one."""
+        with self._rest_lock:
+            tool = self._tools.pop(pid, None)
+        if tool:
+            tool.close()
         with suppress(LostError):
             self._send({"end": number}, [])
 
@@ -155,12 +227,26 @@ class FunctionWorker:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        with self._rest_lock:
+            self._is_lost = True
+            while self._tools:
+                self._tools.popitem()[1].close()
+        self._left.close()
         if self._folder:
             self._folder.close()
 
     def _send(self, message: dict[str, Any], descriptors: list[int]) -> None:
         with self._lock:
             send(self._wire, message, descriptors)
+
+
+def _stops(function: "Function") -> bool:
+    """Whether tools are stopped between calls, as what they write has to be found."""
+    if not function.is_observed:
+        return False
+    from lillux.process.stillness import can_stop
+
+    return can_stop()
 
 
 def _worker_folder(function: "Function") -> "WorkerFolder | None":
@@ -181,6 +267,7 @@ class LoadingTool:
         self, worker: FunctionWorker, number: int, channel: socket.socket, pipes: Pipes
     ) -> None:
         self.answer = ""
+        self._pid = 0
         self._worker, self._number, self._channel, self._pipes = worker, number, channel, pipes
 
     @property
@@ -199,7 +286,7 @@ class LoadingTool:
     def kill(self) -> None:
         """End the process, unless it has imported the tool."""
         with suppress(OSError):
-            self.answer = self._channel.recv(ANSWER_BYTES, socket.MSG_DONTWAIT).decode()
+            self.answer, self._pid = _signed_answer(self._channel, socket.MSG_DONTWAIT)
         if not self.answer:
             self._worker.end_tool(self._number)
 
@@ -213,23 +300,27 @@ class LoadingTool:
 
     def tool(self) -> "LoadedTool":
         """The imported tool."""
-        return LoadedTool(self._worker, self._number, self._channel)
+        self._worker.add_tool(self._pid)
+        return LoadedTool(self._worker, self._number, self._channel, self._pid)
 
 
 class LoadedTool:
     """A forked process that has imported a tool, ready to fork for calls."""
 
-    def __init__(self, worker: FunctionWorker, number: int, channel: socket.socket) -> None:
-        self._worker, self._number, self._channel = worker, number, channel
+    def __init__(
+        self, worker: FunctionWorker, number: int, channel: socket.socket, pid: int
+    ) -> None:
+        self.worker, self.pid = worker, pid
+        self._number, self._channel = number, channel
         self._lock = Lock()
 
     def call_folder(self) -> "AbstractContextManager[Path | None]":
         """See `FunctionWorker.call_folder`."""
-        return self._worker.call_folder()
+        return self.worker.call_folder()
 
     def heard_by(self, on_attempt: OnAttempt) -> "AbstractContextManager[None]":
         """Within the block, ``on_attempt`` hears what the worker's processes are refused."""
-        return self._worker.hearers.heard_by(on_attempt)
+        return self.worker.hearers.heard_by(on_attempt)
 
     def call(self, cwd: Path, folder: Path | None = None) -> "RunningCall":
         """Fork a process that makes one call, with a temporary folder. Raises LostError."""
@@ -250,7 +341,7 @@ class LoadedTool:
     def close(self) -> None:
         """End the process with all of its calls."""
         self._channel.close()
-        self._worker.end_tool(self._number)
+        self.worker.end_tool(self._number, self.pid)
 
 
 class RunningCall:
@@ -308,6 +399,16 @@ def _answer(line: socket.socket, limit_s: float) -> str:
         return ""
 
 
+def _signed_answer(line: socket.socket, flags: int) -> tuple[str, int]:
+    """What the other end says, and the process that says it, where the system tells."""
+    room = socket.CMSG_SPACE(_CREDENTIALS.size)
+    text, ancillary, _, _ = line.recvmsg(ANSWER_BYTES, room, flags)
+    for level, _, data in ancillary:
+        if level == socket.SOL_SOCKET and len(data) >= _CREDENTIALS.size:
+            return text.decode(), int(_CREDENTIALS.unpack_from(data)[0])
+    return text.decode(), 0
+
+
 def _exit_code(answer: str) -> int | None:
     word, _, code = answer.partition(" ")
     return int(code) if word == "exit" else None
@@ -352,6 +453,7 @@ class Function:
     needs_folder        each call has a private temporary folder
     program             the interpreter as it was when it was looked at: another one that stands at
                         its path since is none that a worker of before runs
+    is_observed         what it writes is to be found after each call
     rules               the state of the files that its confinement names: a worker of before may
                         not use those that have taken their place since
     """
@@ -368,6 +470,7 @@ class Function:
     environment: "HeldStart | None" = None
     needs_folder: bool = False
     program: "Program | None" = None
+    is_observed: bool = False
     rules: object = None
 
     @property
@@ -386,7 +489,7 @@ class Function:
         environment = self.environment and self.environment.environment.digest
         worker = self.starter, self.host, self.host_text, environment
         place = self.interpreter, self.program, worker, self.project_path
-        return *place, self.confinement, self.needs_folder, *start
+        return *place, self.confinement, self.needs_folder, self.is_observed, *start
 
     @property
     def code_key(self) -> bytes:
@@ -404,7 +507,7 @@ class _Slot:
 
     lock     held while it is imported, so that it is imported once
     users    how many calls are under way
-    is_cold  it cannot be forked: its import starts threads
+    is_cold  it cannot be forked: its import starts threads, or it leaves behind what could act
     """
 
     def __init__(self, function: Function) -> None:
@@ -418,6 +521,14 @@ class _Slot:
         """Let go of the process, if there is one."""
         if self.tool:
             self.tool.close()
+
+    def drops_tool(self) -> bool:
+        """Let go of a process that may not be kept; whether there was one. With the lock held."""
+        if not (self.is_cold and self.tool):
+            return False
+        self.tool.close()
+        self.tool = None
+        return True
 
     def forget(self, tool: LoadedTool) -> None:
         """Let go of a process, unless another has taken its place."""
@@ -487,7 +598,7 @@ class FunctionHost:
                     if slot.is_cold or imported is not None:
                         return imported
                     continue
-                outcome = self._call(tool, invocation, limits)
+                outcome = self._call(slot, tool, invocation, limits)
                 if outcome:
                     return _with_output_of(imported, outcome)
                 slot.forget(tool)
@@ -510,10 +621,37 @@ class FunctionHost:
         }
         worker = self._worker(function)
         try:
-            loading = worker.load(message, function.files)
+            with self._work(slot, worker):
+                loading = worker.load(message, function.files)
+                imported = self._imported(slot, worker, loading, invocation, limits)
         except LostError:
             self._drop(worker)
             return None
+        return None if slot.drops_tool() else imported
+
+    @contextmanager
+    def _work(self, slot: _Slot, worker: FunctionWorker, pid: int = 0) -> Iterator[None]:
+        """A piece of work of a worker, which ends with it if something is left that could act.
+
+        Then the slot's tool gets a process of its own for each call. Raises LostError.
+        """
+        worker.begin(pid)
+        try:
+            yield
+        finally:
+            if not worker.end():
+                slot.is_cold = True
+                self._drop(worker)
+
+    def _imported(
+        self,
+        slot: _Slot,
+        worker: FunctionWorker,
+        loading: LoadingTool,
+        invocation: Invocation,
+        limits: _Limits,
+    ) -> Outcome | None:
+        """What came of an import, in the slot if it is a tool to be called."""
         with worker.hearers.heard_by(invocation.attempts.append):
             outcome = self._manager.supervise(lambda: loading, **limits.supervise_options())
         match loading.answer:
@@ -530,15 +668,22 @@ class FunctionHost:
                 pass
         return outcome
 
-    def _call(self, tool: LoadedTool, invocation: Invocation, limits: _Limits) -> Outcome | None:
+    def _call(
+        self, slot: _Slot, tool: LoadedTool, invocation: Invocation, limits: _Limits
+    ) -> Outcome | None:
         """What came of a call; None when it was not begun and the tool must be imported again."""
         with tool.heard_by(invocation.attempts.append), tool.call_folder() as folder:
             try:
-                running = tool.call(invocation.cwd, folder)
+                with self._work(slot, tool.worker, tool.pid):
+                    running = tool.call(invocation.cwd, folder)
+                    left = limits.supervise_options()
+                    outcome = self._manager.supervise(
+                        lambda: running, stdin=invocation.stdin, **left
+                    )
             except LostError:
                 return None
-            left = limits.supervise_options()
-            outcome = self._manager.supervise(lambda: running, stdin=invocation.stdin, **left)
+        if slot.is_cold:
+            slot.forget(tool)
         word, _, reason = running.answer.partition(" ")
         if word == "exit" or outcome.timed_out or outcome.cancelled:
             return outcome

@@ -248,7 +248,7 @@ def _write(place: str, data: bytes) -> None:
 def _marked_as_used(path: Path) -> Iterator[None]:
     """A lock on the folder, which ends with this process: a folder without one was left behind.
 
-    Who reads a folder can lock it, so this waits for nobody: a locked one is not removed either.
+    Who reads a folder can lock it, so this does not wait: a locked one is not removed either.
     """
     if sys.platform == "win32":
         yield

@@ -13,8 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.cancellation import Cancellation
 from lillux.errors import ConfigurationError, LilluxError
-from lillux.mcp_client.session import ClientInfo, McpClientError, ToolAnswer, ToolCall, ToolListing
-from lillux.mcp_client.versions import START_S, AllowedVersions, wanted
+from lillux.fields import ABSENT
+from lillux.mcp_client.session import (
+    ClientInfo,
+    McpClientError,
+    McpServerEndedError,
+    ToolAnswer,
+    ToolCall,
+    ToolListing,
+)
+from lillux.mcp_client.versions import PROBE_S, START_S, AllowedVersions, wanted
 from lillux.templating import Names, as_text, fill
 from lillux.values import dataclass, field, replace
 from lillux.variables import read_dotenv
@@ -57,7 +65,7 @@ from ryeos.run.server_pins import (
     required_tools,
 )
 from ryeos.run.silent_servers import SilentServer
-from ryeos.trust.approvals import path_in_project
+from ryeos.trust.approvals import not_approved, path_in_project
 from ryeos.trust.verify import DependencyRules, VerifiedItem, dependency_rules, unchanged
 
 if TYPE_CHECKING:
@@ -196,7 +204,7 @@ def template_variables(materials: Materials, services: Services) -> Variables:
             if services.approves(path, data):
                 return True
             if file != project / ".env":
-                warnings.append(f"{file}: not read, as you have not approved it: rye trust")
+                warnings.append(not_approved(str(file), "read"))
             return False
 
         found = read_dotenv(
@@ -342,7 +350,8 @@ def program(materials: Materials, services: Services) -> tuple[ServerConfig, Ser
     argv = (command, *filled_arguments(command, list(words[1:]), names))
     cwd = _cwd(found, materials, command)
     files = (*files, *_named_files(argv, cwd, materials, services))
-    env = {**_server_environment(found, materials), **found.filled_mapping("env")}
+    space = (found.server or materials.chain.tool).space
+    env = {**server_environment(materials.child_env, tier_of(space)), **found.filled_mapping("env")}
     return found, ServerProgram(argv=argv, cwd=cwd, env=env, files=files, installed=installed)
 
 
@@ -387,9 +396,11 @@ def _server_item(materials: Materials, services: Services, names: Names) -> Chai
             )
         server = by_path
     if server and server.spec.tool_type != SERVER_TYPE:
+        found = server.spec.tool_type or "a module without a header"
         raise SpecError(
             "config.server",
-            f"expected tool_type {SERVER_TYPE}, {server.item_id} is {server.spec.tool_type}",
+            f"expected tool_type {SERVER_TYPE}, {server.item_id} is {found}",
+            hint="the file of a server's program is named by config.mcp_server_path",
         )
     return server
 
@@ -546,6 +557,13 @@ def _server_file(
                 hint="put it below .ai/tools/ and sign it",
             )
         return str(path), ()
+    if template is None and companion.spec.executor_id is ABSENT:
+        # A module was signed to be imported: the caller does not make a program of it.
+        raise companion_error(
+            str(path),
+            "expected a tool as the server file that a caller chooses, found a module",
+            hint="write mcp_server_path into the config of the tool, or give the file a header",
+        )
     rules = _file_rules(found.config)
     neighbours = services.neighbours(companion, rules) if rules.enabled else ()
     own = (companion.item,) if companion.item else ()
@@ -589,15 +607,13 @@ def _is_of_project(found: ServerConfig, materials: Materials) -> bool:
     return tier_of(found.server.space if found.server else materials.chain.tool.space) == PROJECT
 
 
-def _server_environment(found: ServerConfig, materials: Materials) -> Mapping[str, str]:
+def server_environment(env: Mapping[str, str], tier: str) -> Mapping[str, str]:
     """The environment of a server; one of user space imports nothing of the working folder.
 
     ``python -m`` and ``-c`` look there first, and it is the project, where agents write (Python
     3.11 and later).
     """
-    if _is_of_project(found, materials):
-        return materials.child_env
-    return {"PYTHONSAFEPATH": "1", **materials.child_env}
+    return env if tier == PROJECT else {"PYTHONSAFEPATH": "1", **env}
 
 
 _LOOK_IN_FOLDER = frozenset({"npx", "npm", "pnpm", "pnpx", "yarn", "bun", "bunx"})
@@ -671,7 +687,8 @@ def mcp_stdio_call(materials: Materials, services: Services) -> Call:
     rights = materials.rights.narrowed(found.server.spec.sandbox if found.server else None)
     files = tuple(item.target.path for item in server.files)
     files += (server.installed,) if server.installed else ()
-    server = replace(server, env=_server_env(server.env, found, rights, materials))
+    allows = rights.allows_variable(materials.env)
+    server = replace(server, env=server_variables(server.env, found, allows))
     program_path = rights.program(server.argv[0], server.env, str(server.cwd))
     rights = replace(rights, own_files=(*rights.own_files, *files))
     return McpStdioCall(
@@ -719,14 +736,13 @@ def _starter(
     return companion_named(STARTER, materials, services).data
 
 
-def _server_env(
-    env: Mapping[str, str], found: ServerConfig, rights: "CallRights", materials: Materials
+def server_variables(
+    env: Mapping[str, str], found: ServerConfig, allows: Callable[[str], bool] | None
 ) -> dict[str, str]:
     """The variables that the rights of server and tool let through, and what ``env`` names.
 
     Words of Rye to its own tools are none of a server whose variables are listed.
     """
-    allows = rights.allows_variable(materials.env)
     if allows is None:
         return dict(env)
     named = found.mapping("env")
@@ -833,7 +849,7 @@ class McpStdioCall:
     ) -> MappedResult:
         from lillux.mcp_client.stdio import ServerProcess, call_over_stdio
 
-        words = self._shown_command()
+        words, start_s = self._shown_command(), self.silent.start_s(self.found.start_s)
         command = replace(command_of(invocation), leaves_nothing=False)
         name = self.found.tool_name
         try:
@@ -841,7 +857,8 @@ class McpStdioCall:
                 ServerProcess(
                     command=command,
                     name=_label(self.found, words[0]),
-                    start_s=self.found.start_s,
+                    probe_s=min(PROBE_S, start_s),
+                    start_s=start_s,
                 ),
                 _request_of(self.found, self.arguments),
                 CLIENT,
@@ -851,7 +868,12 @@ class McpStdioCall:
             )
         except McpClientError as error:
             self.silent.forget_after(error)
-            return map_failure(name, error, {"command": words}, _metadata(self.found))
+            metadata = _metadata(self.found) | _short_wait(self.found, start_s)
+            if isinstance(error, McpServerEndedError):
+                metadata |= stderr_tail(error.stderr)
+            failed = map_failure(name, error, {"command": words}, metadata)
+            return _with_refusals(failed, invocation, self.rights)
+        self.silent.answered()
         if answered.ignores_probe:
             self.silent.remember()
         metadata = {**_metadata(self.found), **stderr_tail(answered.stderr)}
@@ -885,6 +907,22 @@ class McpStdioCall:
     def _shown_command(self) -> list[str]:
         known = {**self.found.variables.values, **self.server.env}
         return [masked(word, known) for word in self.server.argv]
+
+
+def _with_refusals(
+    failed: MappedResult, invocation: Invocation, rights: "CallRights"
+) -> MappedResult:
+    """The failure, with the accesses that its server was refused."""
+    from ryeos.run.refusals import with_refusals
+
+    return with_refusals(
+        failed,
+        invocation.confinement,
+        rights,
+        invocation.attempts,
+        cwd=str(invocation.cwd),
+        search_path=invocation.env.get("PATH", os.defpath),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -933,7 +971,7 @@ class McpHttpCall:
         from lillux.mcp_client.http import HttpServer, call_over_http
 
         _look_again(self.found, ())
-        name = self.found.tool_name
+        name, start_s = self.found.tool_name, self.silent.start_s(self.found.start_s)
         server = HttpServer(
             url=self.url,
             headers=self.headers,
@@ -941,7 +979,8 @@ class McpHttpCall:
             schema=self.schema,
             timeout_s=self.found.timeout_s,
             max_message_bytes=self.max_bytes,
-            start_s=self.found.start_s,
+            probe_s=min(PROBE_S, start_s),
+            start_s=start_s,
             on_ignored_probe=self.silent.remember,
         )
         metadata = {**_metadata(self.found), **_warnings_of(self.found, self.warnings)}
@@ -960,7 +999,9 @@ class McpHttpCall:
             except (McpClientError, HttpClientError) as error:
                 if isinstance(error, McpClientError):
                     self.silent.forget_after(error)
+                metadata |= _short_wait(self.found, start_s)
                 return map_failure(name, error, {"url": self._masked_url()}, metadata)
+        self.silent.answered()
         return _mapped(self.found, answer, metadata)
 
     def _masked_url(self) -> str:
@@ -991,6 +1032,17 @@ def _describe_call(found: ServerConfig) -> dict[str, Any]:
 def _warnings_of(found: ServerConfig, warnings: tuple[str, ...]) -> dict[str, Any]:
     everything = [*found.variables.warnings, *warnings]
     return {"warnings": everything} if everything else {}
+
+
+def _short_wait(found: ServerConfig, start_s: float) -> dict[str, Any]:
+    """What tells that a server that failed got less time than usual."""
+    if start_s >= found.start_s:
+        return {}
+    note = (
+        f"it answered nothing a moment ago, and got {start_s:g} s to begin this time;"
+        f" within a minute it gets {found.start_s:g} s again"
+    )
+    return {"warnings": [*found.variables.warnings, note]}
 
 
 def _metadata(found: ServerConfig) -> dict[str, Any]:

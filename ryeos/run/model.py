@@ -127,6 +127,7 @@ class ExecutionRequest:
     caller       who calls it, for a receipt: ``{"kind": "cli"}``
     is_watched   what the program tries goes to ``attempts``; it is not held to what it declares
     on_stdout    hears what a program writes to its standard output while it runs
+    known_texts  digests of texts that the caller knows, by item: see `ryeos.trust.known_texts`
     is_one_of_many  others like it come right before and after: see `ryeos.run.engine`
     """
 
@@ -153,6 +154,7 @@ class ExecutionRequest:
     is_watched: bool = False
     attempts: Attempts = field(default_factory=Attempts, repr=False, compare=False)
     on_stdout: Callable[[bytes], None] | None = field(default=None, repr=False, compare=False)
+    known_texts: Mapping[str, str] = field(default_factory=dict)
     is_one_of_many: bool = False
 
 

@@ -9,6 +9,7 @@ from lillux.flat_schema import fitted
 from lillux.interpreters import ResolvedEnv
 from lillux.templating import Names, fill
 from lillux.values import dataclass, field
+from lillux.variables import is_protected
 from ryeos.items.errors import ParameterError, SpecError
 from ryeos.items.refs import SYSTEM
 from ryeos.items.specs import type_name
@@ -162,6 +163,77 @@ def caller_values(
             f"parameter {name} is fixed by the tool; yours is not used" for name in clashes
         ),
     )
+
+
+_LITERAL = "rye_value_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallerConfig:
+    """A config that a caller wrote, for a primitive that is itself the called tool.
+
+    config  templates: each text that could be one is nothing but a name
+    values  these texts by their names, which nothing reads as templates
+    """
+
+    config: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, object] = field(default_factory=dict, repr=False)
+
+
+def caller_config(
+    given: Mapping[str, Any], schema: Mapping[str, Any] | None, *, item_id: str
+) -> CallerConfig:
+    """The caller's parameters as the config of a primitive, as far as its schema lists them.
+
+    Raises ParameterError for any other: a config has keys that no caller sets, like ``protocol``.
+    """
+    listed = (schema or {}).get("properties")
+    known = listed if isinstance(listed, dict) else {}
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        takes = ", ".join(known) or "none"
+        problem = f"unknown parameter {unknown[0][:80]}, it takes {takes}"
+        raise ParameterError([problem], hint=f"see what it takes: rye run tool:{item_id} --help")
+    values: dict[str, object] = {}
+    config = {name: _literal(value, values) for name, value in given.items()}
+    # A program that reads its parameters from its standard input is one of a runtime.
+    return CallerConfig(config={"input_data": "", **config}, values=values)
+
+
+def _literal(value: object, values: dict[str, object]) -> object:
+    """A template that gives the value; its texts go to ``values``, and none is read again."""
+    match value:
+        case str() if "{" in value:
+            name = f"{_LITERAL}{len(values)}"
+            values[name] = value
+            return f"{{{name}}}"
+        case list() | tuple():
+            return [_literal(one, values) for one in value]
+        case Mapping():
+            return {key: _literal(one, values) for key, one in value.items()}
+        case _:
+            return value
+
+
+def caller_variables(given: object, present: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a caller sets for a program of its own. Raises ParameterError.
+
+    Those that decide which code a program loads, and those of Rye, are not among them: what
+    confines the program starts with them too.
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(one, str) for one in given.values()):
+        raise ParameterError(["/env: expected a mapping of names to texts"])
+    for name, value in given.items():
+        if not name or {"=", "\0"} & {*name} or "\0" in value:
+            raise ParameterError([f"/env: expected the name of a variable, found {name[:80]!a}"])
+        if is_protected(name, present):
+            raise ParameterError(
+                [f"/env: {name[:80]}: expected a variable that is not protected"],
+                hint=f"set it in the command: command=env, args=['{name[:80]}=...', PROGRAM]",
+            )
+    return dict(given)
 
 
 def _steers(schema: Mapping[str, Any] | None, name: str) -> bool:

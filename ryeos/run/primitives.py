@@ -19,6 +19,7 @@ from ryeos.run.model import Chain
 from ryeos.run.parameters import BUILT_IN, valid_limit
 
 STATE_GRAPH = "rye/core/primitives/state_graph"
+GRAPH_RUNTIME = "rye/core/runtimes/state-graph/runtime"
 # A config that brings this many variables is taken for a whole environment.
 WHOLE_ENVIRONMENT_SIZE = 50
 
@@ -61,9 +62,13 @@ class ExecutePrimitive:
                 from ryeos.run.mcp import mcp_stdio_call
 
                 return mcp_stdio_call(materials, services)
+            case "task":
+                from ryeos.run.tasks import task_call
+
+                return task_call(materials, services)
             case other:
                 raise SpecError(
-                    "config.protocol", f"expected process, function or mcp, got {other!r}"
+                    "config.protocol", f"expected process, function, mcp or task, got {other!r}"
                 )
 
     def execute(

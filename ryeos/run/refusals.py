@@ -32,6 +32,8 @@ _DENIED = (
         r"(?:^|: )([~/.][^:'\"\n]*|[^:\s'\"]+): (?:Permission denied|Operation not permitted)",
         re.MULTILINE,
     ),
+    re.compile(r"\s(/[^:'\"\s]+): (?:Permission denied|Operation not permitted)"),
+    re.compile(r"^npm (?:ERR!|error) path (/[^\n]+)$", re.MULTILINE),
 )
 _NETWORK = re.compile(
     r"getaddrinfo|[Cc]ould not resolve|Name or service not known|Temporary failure in name|"
@@ -141,13 +143,16 @@ def _beyond_allowance(
         for path in paths
         if (allowance.may_complain_of(path) or path == _TERMINALS)
         and _is_writable_for_us(path)
-        and not _is_unreadable(path, confinement)
+        and not _is_of_header(path, confinement)
     )[:MAX_REFUSALS]
 
 
-def _is_unreadable(path: str, confinement: "Confinement") -> bool:
-    """Whether something there may not even be read: that is for the header of the item to name."""
-    return not confinement.allows("read", path) and _is_possible_target("read", path)
+def _is_of_header(path: str, confinement: "Confinement") -> bool:
+    """Whether something there may not even be read or run: the header of the item can name that."""
+    return any(
+        not confinement.allows(what, path) and _is_possible_target(what, path)
+        for what in ("read", "run")
+    )
 
 
 def _is_writable_for_us(path: str) -> bool:
@@ -170,8 +175,24 @@ def hint_of(item_id: str, refused: Sequence[dict[str, Any]]) -> str:
         return f"your policy or the caller refused: {what}{more}; see: rye sandbox show {item_id}"
     return (
         f"its sandbox refused: {what}{more}; if {item_id} needs that, write into its header: "
-        f"sandbox: {{{first['allow']}}}"
+        f"sandbox: {{{header_line(one['allow'] for one in refused if not one.get('policy'))}}}"
     )
+
+
+def header_line(allowed: Iterable[str]) -> str:
+    """What a header says that allows all of these accesses: what one right names, once."""
+    named: dict[str, dict[str, None]] = {}
+    for line in filter(None, allowed):
+        key, _, value = line.partition(": ")
+        named.setdefault(key, {})[value] = None
+    return ", ".join(
+        f"{key}: {'any' if 'any' in values else f'[{_inner(values)}]'}"
+        for key, values in named.items()
+    )
+
+
+def _inner(values: Iterable[str]) -> str:
+    return ", ".join(value.removeprefix("[").removesuffix("]") for value in values)
 
 
 def _seen_refusals(attempts: Iterable["Attempt"], confinement: "Confinement") -> Iterator[Refusal]:

@@ -615,6 +615,7 @@ class Payload:
             "use_lockfile": request.use_lockfile,
             "cwd": request.cwd,
             "caller": dict(request.caller),
+            "known_texts": dict(request.known_texts),
             "callers": [{key: getattr(one, key) for key in KEYS} for one in request.callers],
         }
         return json.dumps(document).encode()
@@ -634,6 +635,7 @@ def parse_payload(data: bytes) -> Payload:
             use_lockfile=document["use_lockfile"],
             cwd=document.get("cwd"),
             caller=dict(document.get("caller") or {}),
+            known_texts=dict(document.get("known_texts") or {}),
             callers=tuple(map(_rights, document.get("callers") or ())),
             in_background=True,
             run_id=thread_id,

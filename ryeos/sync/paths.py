@@ -712,7 +712,7 @@ def require_incoming_allowed(
     """
     paths = tuple(paths)
     names = NameRules(rules)
-    include, exclude = rules.file_rules()[0], PathPatterns(rules.exclude)
+    include, exclude = rules.file_rules()
     folders = PathPatterns(fold(entry) for entry in rules.exclude if entry.endswith("/"))
     skipped = PathPatterns(f"{AI_DIRECTORY}/{fold(name)}/" for name in rules.skip_dirs)
 

@@ -5,8 +5,9 @@ machine that sends a project and on the node that ran it: else what one leaves o
 for removed. So only the text of the files counts, and not whose key this machine trusts: ADR 0020.
 """
 
+import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import translate
 from functools import lru_cache
 from logging import getLogger
@@ -15,6 +16,7 @@ from typing import Any
 
 from lillux.errors import LilluxError
 from lillux.files import read_bytes, safe_join
+from lillux.ignored import MAX_BYTES, NAME, IgnoredPaths
 from lillux.patterns import pattern as late_pattern
 from lillux.text import (
     PatternError,
@@ -24,14 +26,14 @@ from lillux.text import (
     search,
     tries,
 )
-from lillux.values import dataclass
+from lillux.values import dataclass, replace
 from ryeos.items.errors import RyeError, SpecError
 from ryeos.items.refs import AI_DIRECTORY
 from ryeos.items.specs import type_name
 
 PLACE = ".ai/config/cas/manifest.yaml"
 _MAX_BYTES = 256 * 1024
-_MAX_ENTRIES = 1000
+_MAX_ENTRIES, _MAX_IGNORE_FILES = 1000, 500
 _CACHED_RULES = 16
 _log = getLogger(__name__)
 
@@ -60,6 +62,7 @@ class ManifestRules:
     patterns    of `re`, anchored at the start of such a name
     include     which files outside ``.ai`` travel
     exclude     which of them do not, after all
+    ignored     folder and text of each ``.gitignore`` that counts: none unless ``gitignore`` is on
 
     ``include`` and ``exclude`` hold prefixes of the relative path, which end in ``/``, and globs
     of the whole path, whose ``*`` crosses ``/``.
@@ -70,15 +73,16 @@ class ManifestRules:
     patterns: tuple[str, ...]
     include: tuple[str, ...]
     exclude: tuple[str, ...]
+    ignored: tuple[tuple[str, str], ...] = ()
 
     @property
     def takes_files(self) -> bool:
         """Whether anything outside ``.ai`` travels."""
         return bool(self._file_includes())
 
-    def file_rules(self) -> tuple["PathPatterns", "PathPatterns"]:
+    def file_rules(self) -> tuple["PathPatterns", "KeptOut"]:
         """What files outside ``.ai`` must match, and must not."""
-        return PathPatterns(self._file_includes()), PathPatterns((".ai/", *self.exclude))
+        return PathPatterns(self._file_includes()), KeptOut((".ai/", *self.exclude), self.ignored)
 
     def _file_includes(self) -> tuple[str, ...]:
         return tuple(entry for entry in self.include if not entry.startswith(".ai/"))
@@ -97,6 +101,17 @@ class NameRules:
         if self._patterns is None:
             self._patterns = _name_patterns(self._texts)
         return name in self._names or self._patterns.match(name)
+
+
+class KeptOut:
+    """Which files outside ``.ai`` stay here: by the rules, and by ``.gitignore`` files."""
+
+    def __init__(self, exclude: Iterable[str], ignored: Iterable[tuple[str, str]]) -> None:
+        self._patterns, self._ignored = PathPatterns(exclude), IgnoredPaths(ignored)
+
+    def match(self, path: str) -> bool:
+        """Whether a relative path stays here. Of a folder the path ends in ``/``."""
+        return self._patterns.match(path) or self._ignored.match(path)
 
 
 class PathPatterns:
@@ -152,8 +167,54 @@ def read_rules(
     RyeError `CONFIG_ERROR`.
     """
     spaces = [*bundles, *([user] if user else []), project]
-    read = ((f"{base / PLACE}", _read(base, is_strict=is_strict)) for base in spaces)
-    return rules_of((where, values) for where, values in read if values is not None)
+    read = [(f"{base / PLACE}", _read(base, is_strict=is_strict)) for base in spaces]
+    said = [(where, values) for where, values in read if values is not None]
+    rules = rules_of(said)
+    switches = [_is_on(values, "sync.gitignore", where) for where, values in said]
+    if not any(switches):
+        return rules
+    return replace(rules, ignored=tuple(_ignore_files(project, rules)))
+
+
+def with_repository(rules: ManifestRules, project: Path) -> ManifestRules:
+    """The rules with all files of a project but those that its ``.gitignore`` files name."""
+    wide = replace(rules, include=(*rules.include, "*"))
+    return replace(wide, ignored=tuple(_ignore_files(project, wide)))
+
+
+def _is_on(values: Mapping[str, Any], key: str, where: str) -> bool:
+    """Whether a switch is on; each file may put it on. Raises SpecError."""
+    block, _, name = key.partition(".")
+    section = values.get(block)
+    value = section.get(name) if isinstance(section, Mapping) else None
+    if value is not None and not isinstance(value, bool):
+        raise SpecError(f"{where}: {key}", f"expected true or false, got {type_name(value)}")
+    return value is True
+
+
+def _ignore_files(project: Path, rules: ManifestRules) -> Iterator[tuple[str, str]]:
+    """Folder and text of each ``.gitignore`` in folders that are not left out themselves.
+
+    The outer ones come first: they decide which folders are looked into. Raises SpecError for
+    more than can be read: what they keep at home would travel.
+    """
+    found: list[tuple[str, str]] = []
+    kept_out = rules.file_rules()[1]
+    for place, folders, names in os.walk(project):
+        folder = os.path.relpath(place, project).replace(os.sep, "/")
+        folder = "" if folder == "." else folder
+        if NAME in names:
+            try:
+                text = read_bytes(Path(place, NAME), MAX_BYTES, within=project)
+            except (LilluxError, OSError) as error:
+                raise SpecError(f"{folder}/{NAME}".lstrip("/"), str(error)) from error
+            found.append((folder, text.decode("utf-8", "replace")))
+            if len(found) > _MAX_IGNORE_FILES:
+                raise SpecError("sync.gitignore", f"expected at most {_MAX_IGNORE_FILES} files")
+            kept_out = replace(rules, ignored=tuple(found)).file_rules()[1]
+        above = f"{folder}/" if folder else ""
+        folders[:] = sorted(one for one in folders if not kept_out.match(f"{above}{one}/"))
+    yield from found
 
 
 def _read(base: Path, *, is_strict: bool) -> Mapping[str, Any] | None:

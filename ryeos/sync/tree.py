@@ -37,7 +37,7 @@ from ryeos.sync.paths import (
     why_never,
     why_never_below,
 )
-from ryeos.sync.rules import ManifestRules, NameRules, PathPatterns
+from ryeos.sync.rules import KeptOut, ManifestRules, NameRules
 
 # --- tree reading ---------------------------------------------------------------------------------
 # The bytes of files that a walk has found, and their digests: without pathlib, as of a walk.
@@ -387,7 +387,7 @@ class _TreeBuilder:
         known = table.paths() if table.admitted_by == self._rules_digest else ()
         self._admitted = frozenset(known)
         self._names = NameRules(rules)
-        self._excluded = PathPatterns(rules.exclude)
+        self._excluded = KeptOut(rules.exclude, rules.ignored)
         self._items: dict[str, str] = {}
         self._files: dict[str, str] = {}
         self._sources: dict[str, Mapping[str, Any]] = {}

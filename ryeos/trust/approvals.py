@@ -55,6 +55,39 @@ NETWORK_SETTINGS = {
 # The label of a project's settings that count like the user's own.
 APPROVED_PROJECT = f"{PROJECT}, approved"
 
+_NOT_APPROVED = "as you have not approved it"
+_IN_PROJECT = "left out of the PATH, as it lies in a project"
+_NAMED_IN_PROJECT = "what it names in a project was left out"
+_LINK_INTO_PROJECT = "left out, as it is a link to"
+
+
+def not_approved(path: str, how: str) -> str:
+    """The warning about something of the project that does not count. ``how`` says for what."""
+    return f"{path}: not {how}, {_NOT_APPROVED}; to look at it: rye trust"
+
+
+def left_out_of_path(folder: str) -> str:
+    """The warning about a folder of the user's PATH in which agents may put programs."""
+    return f"{folder}: {_IN_PROJECT}"
+
+
+def left_out_of_variable(name: str) -> str:
+    """The warning about a variable of the user that names code where agents may write."""
+    return (
+        f"{name}: {_NAMED_IN_PROJECT}; a signed tool may name it itself, in ENV_CONFIG (env_config)"
+    )
+
+
+def left_out_link(path: str, leads_to: str) -> str:
+    """The warning about a link outside that leads into a project, where agents may write."""
+    return f"{path}: {_LINK_INTO_PROJECT} {leads_to} in a project"
+
+
+def is_about_approval(warning: str) -> bool:
+    """Whether a warning is one of these: it holds for every run of a session."""
+    kinds = (_NOT_APPROVED, _IN_PROJECT, _NAMED_IN_PROJECT, _LINK_INTO_PROJECT)
+    return any(one in warning for one in kinds)
+
 
 @dataclass(frozen=True, slots=True)
 class Part:

@@ -15,6 +15,7 @@ from lillux.errors import UnsafePathError
 from lillux.files import safe_join
 from lillux.values import dataclass, field
 from ryeos.items.errors import SpecError
+from ryeos.items.header_values import MetadataError
 from ryeos.items.headers import parse_header
 from ryeos.items.refs import PROJECT, SYSTEM, USER, Kind, Space, Spaces
 from ryeos.items.specs import type_name
@@ -107,7 +108,11 @@ class ConfigReader:
         if header is None and _says_nothing(item.text):
             header = {}
         if header is None:
-            header = parse_header(file.suffix.lower(), item.text, str(file))
+            try:
+                header = parse_header(file.suffix.lower(), item.text, str(file))
+            except MetadataError as error:
+                error.path = str(file)
+                raise
         return Layer(space.label, file, header, item.data, is_signed=item.verified)
 
 

@@ -7,10 +7,10 @@ wins. A miss then tries the alias table and the two spellings ``x/y`` and ``x/y/
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import dropwhile, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from lillux.files import is_inside
 from lillux.values import replace
@@ -28,6 +28,7 @@ from ryeos.items.refs import (
     Space,
     Spaces,
     is_part,
+    rank_of,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ CORE_PREFIXES = tuple(
     for folder in ("primitives", "runtimes", "parsers", "processors", "extractors")
 )
 _EXECUTOR_FOLDERS = ("rye/core/primitives", "rye/core/runtimes", "")
+_OWN_EXECUTOR_FOLDERS = (*_EXECUTOR_FOLDERS[:2], "core/primitives", "core/runtimes")
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", ".venv", ".git", "state"})
 _MAX_SUGGESTIONS = 3
 _LONG_NAME = 5
@@ -51,6 +53,7 @@ Aliases = Callable[[], Mapping[ItemRef, str]]
 _STEM_KINDS = (Kind.TOOL, Kind.DIRECTIVE)
 _NOT_BY_STEM = ("rye/core/primitives/", "rye/core/runtimes/", "rye/core/extractors/")
 _LIBRARY_FOLDER = "lib"
+_Found = TypeVar("_Found")
 
 
 class Resolver:
@@ -74,24 +77,22 @@ class Resolver:
     def resolve(self, reference: Reference, start: str = PROJECT) -> Resolution:
         """The winning file for a reference, seen from space ``start``.
 
-        Raises ItemNotFoundError with suggestions, AmbiguousItemError for a bare id of several
-        kinds, IntegrityError for a link that leaves its space.
+        Of several kinds or files that a bare id means, the one of the highest tier wins. Raises
+        ItemNotFoundError with suggestions, AmbiguousItemError for several in one tier,
+        IntegrityError for a link that leaves its space.
         """
         found = [
             resolution
             for ref in reference.refs()
             if (resolution := self.find(ref, start)) is not None
         ]
-        if not found:
-            found = self._by_stem(reference, start)
-        if not found:
+        winner = _highest(reference.id, found) or self._by_stem(reference, start)
+        if winner is None:
             raise ItemNotFoundError(
                 str(reference), self.searched(start), self.suggest(reference, start)
             )
-        if len(found) > 1:
-            raise AmbiguousItemError(reference.id, [str(r.location.ref) for r in found])
-        self._require_visible(found[0].location.ref)
-        return found[0]
+        self._require_visible(winner.location.ref)
+        return winner
 
     def find(self, ref: ItemRef, start: str = PROJECT) -> Resolution | None:
         """The winning file for one item, its other spellings included, or None."""
@@ -99,56 +100,110 @@ class Resolver:
         for candidate in self._spellings(ref):
             hits = list(self._hits(candidate, start, missed))
             if hits:
-                hidden = self._hidden_by(hits[0]) if candidate == ref else []
+                hidden = self._hidden_by(hits[0], start) if candidate == ref else []
                 return self._resolution(ref, hits, missed, hidden)
         return None
 
-    def _hidden_by(self, winner: Location) -> list[Location]:
-        """What the short id of an item means where no file of a project or a user has that id."""
-        ref, has_alias = winner.ref, "/" not in winner.ref.id or winner.ref.id.startswith("rye/")
-        if winner.space.tier == SYSTEM or not has_alias:  # the table is not needed
+    def _hidden_by(self, winner: Location, start: str) -> list[Location]:
+        """What else the id of an item means, in spaces below that of a project or a user."""
+        ref, rank = winner.ref, rank_of(winner.space.label)
+        below = [one for one in self.spaces.seen_from(start) if rank_of(one.label) < rank]
+        if winner.space.tier == SYSTEM or not below:
             return []
-        target = self._aliases().get(ref)
-        return list(self._hits(ItemRef(ref.kind, target), SYSTEM, [])) if target else []
+        others = [*_doubled(ref)]
+        if "/" not in ref.id or ref.id.startswith("rye/"):  # else the table is not needed
+            others = [*self._alias(ref), *others]
+        hits = [self._hits(other, below[0].label, []) for other in others]
+        return [location for found in hits for location in found]
 
-    def _by_stem(self, reference: Reference, start: str) -> list[Resolution]:
-        """The tools and directives whose file has this name, wherever they are."""
+    def _by_stem(self, reference: Reference, start: str) -> Resolution | None:
+        """The tool or directive whose file has this name, wherever it is."""
         if "/" in reference.id:
-            return []
-        refs = {
-            ref
+            return None
+        named = [
+            location
             for kind in _STEM_KINDS
             if reference.kind in {None, kind}
-            for ref in self.known(kind, start)
-            if ref.name == reference.id and _is_found_by_stem(ref)
-        }
-        if len(refs) > 1:
-            raise AmbiguousItemError(reference.id, sorted(map(str, refs)))
-        return [found for ref in refs if (found := self.find(ref, start)) is not None]
+            for location in self._named(kind, reference.id, start)
+            if _is_found_by_stem(location.ref)
+        ]
+        return self._first_of(reference.id, named, start)
 
     def find_executor(self, executor_id: str, start: str) -> Resolution | None:
-        """As `find` for a tool; a name without slashes may also be a unique file name."""
-        found = self.find(ItemRef(Kind.TOOL, executor_id), start)
-        if found or "/" in executor_id:
+        """As `find` for a tool; a name without slashes may also be a file name.
+
+        A runtime or primitive of this name in a project or in user space, for items that may use
+        these, comes before an alias.
+        """
+        ref = ItemRef(Kind.TOOL, executor_id)
+        found = self.find(ref, start)
+        if "/" in executor_id or (found and found.location.ref == ref):
             return found
+        missed: list[Path] = []
+        own = self._own_executor(executor_id, start, missed)
+        if own:
+            return _with_hidden(own, [found.location] if found else [])
+        if found:
+            return replace(found, missed=(*found.missed, *missed))
         for folder in _EXECUTOR_FOLDERS:
-            named = sorted(
-                ref for ref in self.known(Kind.TOOL, start, folder) if ref.name == executor_id
-            )
-            if len(named) > 1:
-                raise AmbiguousItemError(executor_id, [str(ref) for ref in named])
-            if named:
-                return self.find(named[0], start)
+            named = [*self._named(Kind.TOOL, executor_id, start, folder)]
+            winner = self._first_of(executor_id, named, start)
+            if winner:
+                return winner
         return None
+
+    def _own_executor(self, name: str, start: str, missed: list[Path]) -> Resolution | None:
+        """The runtime or primitive with this file name in a project or in user space.
+
+        Raises AmbiguousItemError for several in one space; misses above the first are noted.
+        """
+        for space in self.spaces.seen_from(start):
+            if space.tier == SYSTEM:
+                break
+            named = [
+                location
+                for folder in _OWN_EXECUTOR_FOLDERS
+                for location in locations(space, Kind.TOOL, folder)
+                if location.ref.name == name and self._counts(location)
+            ]
+            if named:
+                found = self._first_of(name, named, start)
+                return replace(found, missed=(*found.missed, *missed)) if found else None
+            missed += _where_one_may_appear(space, name)
+        return None
+
+    def _named(self, kind: Kind, name: str, start: str, below: str = "") -> Iterator[Location]:
+        """The items of a kind whose file has this name, each where it is found."""
+        return (one for one in self._known(kind, start, below) if one.ref.name == name)
+
+    def _first_of(self, name: str, named: list[Location], start: str) -> Resolution | None:
+        """The resolution of the one in the highest tier; the others count as hidden by it.
+
+        Raises AmbiguousItemError for several of that tier.
+        """
+        top = _of_highest_tier(named, lambda location: location)
+        if len(top) > 1:
+            raise AmbiguousItemError(name, sorted(str(one.ref) for one in top))
+        found = self.find(top[0].ref, start) if top else None
+        return _with_hidden(found, [one for one in named if one not in top]) if found else None
 
     def known(self, kind: Kind, start: str = PROJECT, below: str = "") -> Iterator[ItemRef]:
         """Every item of a kind, each once, by walking the folders below ``below``."""
+        return (location.ref for location in self._known(kind, start, below))
+
+    def _known(self, kind: Kind, start: str, below: str) -> Iterator[Location]:
+        """As `known`, each where the highest space has it."""
         seen = set()
         for space in self.spaces.seen_from(start):
             for location in locations(space, kind, below):
-                if location.ref not in seen:
+                if location.ref not in seen and self._counts(location):
                     seen.add(location.ref)
-                    yield location.ref
+                    yield location
+
+    def _counts(self, location: Location) -> bool:
+        """Whether a file may be found: core items only in bundles, where the core is protected."""
+        is_protected = self.spaces.protect_core and location.space.tier != SYSTEM
+        return not (is_protected and _is_core(location.ref))
 
     def suggest(self, reference: Reference, start: str = PROJECT) -> tuple[str, ...]:
         """Up to three references the user may have meant, best first."""
@@ -161,13 +216,14 @@ class Resolver:
 
     def _spellings(self, ref: ItemRef) -> Iterator[ItemRef]:
         yield ref
+        yield from self._alias(ref)
+        yield from _doubled(ref)
+
+    def _alias(self, ref: ItemRef) -> Iterator[ItemRef]:
+        """What an id means as a short one, if it is one."""
         alias = self._aliases().get(ref) if ref.kind in _STEM_KINDS else None
         if alias:
             yield ItemRef(ref.kind, alias)
-        category, _, name = ref.id.rpartition("/")
-        yield ItemRef(ref.kind, f"{ref.id}/{name}")
-        if category.rpartition("/")[2] == name:
-            yield ItemRef(ref.kind, category)
 
     def _hits(self, ref: ItemRef, start: str, missed: list[Path]) -> Iterator[Location]:
         """The winner of each space that holds the item; misses above the first are noted.
@@ -371,6 +427,34 @@ def item_folders(
         yield folder, found
 
 
+def passed_over(
+    space: Space, kind: Kind, matches: Callable[[str], bool], *, modules: bool = False
+) -> Iterator[str]:
+    """The files that `locations` leaves out although their ids match, below the kind's folder.
+
+    Of a folder that is left out with all its files there is one line, with a slash at its end.
+    """
+    root, suffixes = str(space.directory(kind)), space.suffixes(kind)
+    hidden = "." if modules else "._"
+
+    def is_meant(folder: str, name: str) -> bool:
+        stem, dot, end = name.rpartition(".")
+        path = os.path.relpath(f"{folder}{os.sep}{stem}", root).replace(os.sep, "/")
+        return bool(stem) and f"{dot}{end}".lower() in suffixes and matches(path)
+
+    for folder, folders, files in os.walk(root):
+        left = [one for one in folders if one in _SKIPPED_FOLDERS or one[0] == "."]
+        folders[:] = sorted({*folders} - {*left})
+        for name in sorted(left):
+            inside = os.walk(f"{folder}{os.sep}{name}")
+            if any(is_meant(below, one) for below, _, names in inside for one in names):
+                left_out = os.path.relpath(f"{folder}{os.sep}{name}", root)
+                yield f"{left_out}/".replace(os.sep, "/")
+        for name in sorted(files):
+            if name[0] in hidden and is_meant(folder, name):
+                yield os.path.relpath(f"{folder}{os.sep}{name}", root).replace(os.sep, "/")
+
+
 def folders_below(root: Path | str) -> Iterator[tuple[str, list[str]]]:
     """A folder and all below it that belong to items, each with the names of its files."""
     for folder, folders, files in os.walk(root):
@@ -382,6 +466,56 @@ def extractor_files(space: Space) -> Iterator[Path]:
     """The files among the extractors of a space, sorted in each folder; hidden ones left out."""
     for folder, names in folders_below(space.directory(Kind.TOOL) / EXTRACTORS_FOLDER):
         yield from (Path(folder, name) for name in names if name[0] not in "._")
+
+
+def _where_one_may_appear(space: Space, name: str) -> Iterator[Path]:
+    """The paths at which a runtime or primitive of this name would be found."""
+    for below in _OWN_EXECUTOR_FOLDERS:
+        folders = [folder for folder, _ in item_folders(space, Kind.TOOL, below)]
+        if not folders:
+            yield space.directory(Kind.TOOL) / below
+        for folder in folders:
+            category = Path(folder).relative_to(space.directory(Kind.TOOL)).as_posix()
+            yield from candidates(space, ItemRef(Kind.TOOL, f"{category}/{name}"))
+
+
+def _doubled(ref: ItemRef) -> Iterator[ItemRef]:
+    """``x/y/y`` for ``x/y``, then ``x/y`` for ``x/y/y``."""
+    category, _, name = ref.id.rpartition("/")
+    yield ItemRef(ref.kind, f"{ref.id}/{name}")
+    if category.rpartition("/")[2] == name:
+        yield ItemRef(ref.kind, category)
+
+
+def _of_highest_tier(found: Sequence[_Found], place: Callable[[_Found], Location]) -> list[_Found]:
+    """Those of the highest tier that has any: project, user, bundles."""
+    top = max((rank_of(place(one).space.label) for one in found), default=0)
+    return [one for one in found if rank_of(place(one).space.label) == top]
+
+
+def _highest(name: str, found: list[Resolution]) -> Resolution | None:
+    """The one of the highest tier, the others hidden. Raises AmbiguousItemError for several."""
+    top = _of_highest_tier(found, lambda one: one.location)
+    if len(top) > 1:
+        raise AmbiguousItemError(name, [str(one.location.ref) for one in top])
+    others = [one.location for one in found if one not in top]
+    return _with_hidden(top[0], others) if top else None
+
+
+def _with_hidden(found: Resolution, others: list[Location]) -> Resolution:
+    """What was found, with what else its name would have meant."""
+    winner = found.location
+    others = [one for one in others if one not in found.shadowed]
+    notes = [
+        f"{winner.ref}: the {winner.space.label} space has a file of this name, which wins over"
+        f" {other.ref} of {other.space.label}"
+        for other in others
+    ]
+    return replace(
+        found,
+        shadowed=(*found.shadowed, *others),
+        warnings=(*found.warnings, *notes),
+    )
 
 
 def _is_found_by_stem(ref: ItemRef) -> bool:

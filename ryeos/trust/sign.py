@@ -61,7 +61,7 @@ from ryeos.items.refs import (
 from ryeos.items.specs import EXTRACTOR_TYPE, tool_spec
 from ryeos.trust.file_types import extract, problems
 from ryeos.trust.keys import SigningKey
-from ryeos.trust.resolver import candidates, escaped, is_regular_file, locations
+from ryeos.trust.resolver import candidates, escaped, is_regular_file, locations, passed_over
 from ryeos.trust.signature import (
     DETACHED_SUFFIXES,
     MAX_ITEM_BYTES,
@@ -196,7 +196,8 @@ def targets_of_glob(
     Without a slash the pattern is for the last segment at any depth; with one it starts at the
     kind's folder, ``*`` stays within a segment and ``**`` stands for any number of them.
     Modules beside tools count, also ``__init__.py``: a tool that imports them needs them signed.
-    ``warn`` learns which files match and are left out.
+    ``warn`` learns which files match and are left out, hidden ones and those in folders that no
+    pattern enters too.
     """
     matches = glob_matcher(pattern)
     kinds = (kind,) if kind else (Kind.TOOL, Kind.DIRECTIVE, Kind.KNOWLEDGE)
@@ -211,6 +212,8 @@ def targets_of_glob(
                 left_out.append(path.relative_to(space.directory(one)).as_posix())
             else:
                 found.append(SignTarget(path=path, kind=one, space=space, ref=ref))
+        if warn:
+            left_out += passed_over(space, one, matches, modules=one is Kind.TOOL)
     if left_out and found and warn:
         names = ", ".join(left_out[:_NAMED_FILES])
         more = f" and {len(left_out) - _NAMED_FILES} more" if len(left_out) > _NAMED_FILES else ""
@@ -643,6 +646,8 @@ def _list_problems(text: str) -> Iterator[str]:
 def _spec_problems(header: Mapping[str, Any], suffix: str) -> tuple[str, ...]:
     """What would keep a tool from ever running: fields of a wrong shape, an invalid schema."""
     from lillux.schema import validate_schema
+    from ryeos.items.task_items import RUNTIME as TASK_RUNTIME
+    from ryeos.items.task_items import TaskItem
 
     try:
         spec = tool_spec(header, suffix)
@@ -650,6 +655,8 @@ def _spec_problems(header: Mapping[str, Any], suffix: str) -> tuple[str, ...]:
             valid_id(spec.executor_id)
         if spec.config_schema is not None:
             validate_schema(spec.config_schema)
+        if spec.executor_id == TASK_RUNTIME:
+            TaskItem.from_config(spec.config)
     except LilluxError as error:
         return (str(error),)
     return ()
@@ -682,6 +689,17 @@ def is_module(target: SignTarget, header: Mapping[str, Any]) -> bool:
     return target.kind is Kind.TOOL and not {"tool_type", "executor_id"} & header.keys()
 
 
+def warnings_of(item: ReadItem) -> tuple[str, ...]:
+    """What signing an item would warn of. Raises as `validate_item`."""
+    return tuple(_warnings(item.target, validate_item(item.target, item.data).signed))
+
+
+def lacks_executor(target: SignTarget, header: Mapping[str, Any]) -> bool:
+    """Whether a tool says what it is and not what runs it, not even that nothing does."""
+    is_tool = target.kind is Kind.TOOL and target.verify_target.suffix != ".sh"
+    return is_tool and "tool_type" in header and "executor_id" not in header
+
+
 def _warnings(target: SignTarget, signed: SignedText | None) -> Iterator[str]:
     if target.path.stat().st_mode & 0o002:
         yield f"{target.path} can be written by every user of this machine"
@@ -696,6 +714,8 @@ def _warnings(target: SignTarget, signed: SignedText | None) -> Iterator[str]:
     elif target.kind is Kind.TOOL and at.suffix != ".sh":
         from ryeos.items.specs import unknown_key_warnings
 
+        if lacks_executor(target, header):
+            yield f"{target.path} declares no executor: nothing runs it; add executor_id"
         spec = tool_spec(header, at.suffix)
         yield from unknown_key_warnings(spec, at.suffix, str(target.path))
         if spec.tool_type == "graph" and header.get("permissions") is None:

@@ -21,6 +21,10 @@ UNREAD = {
     "with a Cyrillic letter": "S\u0410NDBOX = {}",
     "as a comment": "# sandbox: {}",
     "through globals": 'globals()["SANDBOX"] = {}',
+    "through another name of globals": 'g = globals()\ng["SANDBOX"] = {}',
+    "with another colon": "# sandbox\uff1a {}",
+    "a single right": "# sandbox.write: []",
+    "handed on": 'SANDBOX = {"write": ["{project}"]}\nS = SANDBOX\nS["write"] = []',
 }
 
 
@@ -173,6 +177,20 @@ NOT_READ = {
     "a second comment": (
         "a.mjs",
         JSDOC.replace(" * @sandbox {}\n */", " */\n/** @version 2.0.0 */"),
+    ),
+    "a comment of YAML": ("a.yaml", INSIDE.replace("  sandbox: {}", '# sandbox: {"write": []}')),
+    "a merge in a block": (
+        "a.yaml",
+        INSIDE.replace("  sandbox:", "sandbox: {<<: {write: []}}\nx:"),
+    ),
+    "a single right in YAML": ("a.yaml", INSIDE.replace("  sandbox:", "sandbox.write:")),
+    "a key twice": (
+        "a.py",
+        (
+            '"""t"""\n__version__ = "1.0.0"\n__tool_type__ = "python"\n__category__ = "mine"\n'
+            '__executor_id__ = "rye/core/runtimes/python/function"\n__tool_description__ = "d"\n'
+            'SANDBOX = {"write": [], "programs": "none", "write": ["{project}"]}\n'
+        ),
     ),
     "a field below config": ("a.yaml", INSIDE.replace("sandbox: {}", "executor_id: x/y")),
 }

@@ -273,3 +273,39 @@ def test_what_no_pin_holds_is_said(pinned: Pinned) -> None:
     found = pinned.cli("mcp", "discover", "hours", "--yes", "--json")
 
     assert "import of code beside them" in found.json["pins"]["not_covered"]
+
+
+@pytest.mark.parametrize("words", [("-m", "hours_srv"), ("-c", "import hours_srv")])
+def test_a_server_of_user_space_imports_nothing_of_the_project_that_it_is_started_in(
+    pinned: Pinned, tmp_path: Path, words: tuple[str, str]
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    shutil.copy(VECTORS / "hours.py", outside / "hours_srv.py")
+    pinned.cli.env["PYTHONPATH"] = str(outside)
+    added = pinned.cli("mcp", "add", "hours", "--space", "user", "--", sys.executable, *words)
+    assert added.status == 0, added.stderr
+    found = pinned.cli("mcp", "discover", "hours", "--yes")
+    assert found.status == 0, found.stdout + found.stderr
+
+    pinned.write("json.py", "raise SystemExit(3)\n")
+
+    assert pinned.call()
+
+
+def test_a_server_of_user_space_is_not_looked_up_in_the_project(
+    pinned: Pinned, tmp_path: Path
+) -> None:
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    npx = folder / "npx"
+    text = f"#!/bin/sh\npwd > {tmp_path}/started\nexec {sys.executable} {VECTORS}/hours.py\n"
+    npx.write_text(text, "utf-8")
+    npx.chmod(0o755)
+    pinned.cli.env["PATH"] = f"{folder}:{pinned.cli.env['PATH']}"
+    added = pinned.cli("mcp", "add", "hours", "--space", "user", "--", "npx", "hours-srv")
+    assert added.status == 0, added.stderr
+
+    pinned.cli("mcp", "discover", "hours", "--yes")
+
+    assert (tmp_path / "started").read_text("utf-8").strip() == str(pinned.cli.home)

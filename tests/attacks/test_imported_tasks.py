@@ -205,10 +205,11 @@ def test_other_tools_may_name_files(text: str, workspace: Workspace) -> None:
 def test_a_tool_that_only_quotes_the_list_is_not_taken_for_the_imported_one(
     signer: CommandLine,
 ) -> None:
-    signer("import", "Makefile", "--yes")
     tool = signer.project / ".ai/tools/tasks/make/test.py"
+    tool.parent.mkdir(parents=True)
+    earlier = (VECTORS.parent / "earlier_task.txt").read_text("utf-8")
     quoted = "\n".join(
-        line for line in tool.read_text("utf-8").split("\n") if line.startswith(("FILES", "COMM"))
+        line for line in earlier.split("\n") if line.startswith(("FILES", "COMM", "ABS"))
     )
     tool.write_text(f'{HEADER}TEXT = """\n{quoted}\n"""\n', "utf-8")
 

@@ -27,6 +27,7 @@ ROUTES = {
     "GET /threads": "read",
     "GET /threads/{thread_id}": "read",
     "POST /threads/{thread_id}/cancel": "run",
+    "POST /threads/{thread_id}/answer": "run",
     "GET /threads/{thread_id}/log": "read",
     "POST /secrets": "admin",
     "GET /secrets": "run",

@@ -263,7 +263,7 @@ def test_an_older_version_of_a_module_is_refused_without_a_lockfile(workspace: W
     assert code(workspace) == "ROLLBACK"
 
 
-def test_an_older_text_of_a_module_whose_version_nobody_raises_is_refused(
+def test_an_older_text_of_a_module_in_the_same_version_is_refused(
     workspace: Workspace,
 ) -> None:
     first = '__version__ = "1.0.0"\nN = 1\n'

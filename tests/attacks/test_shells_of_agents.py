@@ -148,3 +148,37 @@ def test_an_unknown_word_of_the_policy_is_refused(machine: Machine, start: Start
 
     assert reply["code"] == "CONFIG_ERROR"
     assert "expected one of session, allow, ask, deny" in reply["error"]
+
+
+@pytest.mark.parametrize(
+    ("item_id", "parameters", "words"),
+    [
+        ("subprocess", {"command": "touch", "args": ["ran"]}, "run commands that it writes itself"),
+        (
+            "rye/core/primitives/http_client",
+            {"url": "http://127.0.0.1:9/"},
+            "send requests that it writes itself",
+        ),
+    ],
+)
+def test_a_primitive_that_an_agent_calls_asks_as_a_shell_does(
+    machine: Machine, start: Start, item_id: str, parameters: dict[str, Any], words: str
+) -> None:
+    agent = start(elicitation=True)
+
+    refused = answered(agent, {"action": "decline"}, item_id=item_id, parameters=parameters)
+
+    assert words in agent.questions()[0]["params"]["message"]
+    assert refused["code"] == "APPROVAL_REQUIRED"
+    assert not (machine.project / "ran").exists()
+
+
+def test_a_program_of_a_primitive_is_confined_as_a_shell_is(machine: Machine, start: Start) -> None:
+    ran = start().call(
+        "execute",
+        item_id="rye/core/primitives/execute",
+        parameters={"command": "touch", "args": [".ai/tools/planted.py"]},
+    )
+
+    assert ran["status"] == "error"
+    assert not (machine.project / ".ai" / "tools" / "planted.py").exists()

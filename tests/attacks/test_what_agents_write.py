@@ -306,6 +306,8 @@ WORK = {
     "editing in place": "echo x > a && sed -i s/x/y/ a && grep -q y a",
     "an archive": "tar cf a.tar src && mkdir out && tar xf a.tar -C out && cat out/src/a.txt",
     "reading the home": "cat $A/.bashrc",
+    "a lock of its own": "flock lock true && flock -w 5 src flock -n src/a.txt true && rm lock",
+    "a copy of blocks": "cp --reflink=auto src/a.txt b && cmp src/a.txt b && cp --sparse=auto b c",
     "a local repository": "git init -q r && cd r && echo x > f && git add f && git -c user.name=a"
     " -c user.email=a@b commit -qm x && git log --oneline && git checkout -q -b two",
 }
@@ -413,6 +415,28 @@ def test_a_process_of_its_own_is_held_until_it_is_waited_for(prepared: Workspace
     assert found == ["False", "0"]
 
 
+def test_no_file_of_the_home_is_changed_or_held_by_a_descriptor_that_reads(
+    prepared: Workspace,
+) -> None:
+    file = prepared.home / ".bashrc"
+    before = file.stat()
+
+    found = calling(
+        prepared,
+        "import fcntl, os\n"
+        f"file = os.open({str(file)!r}, os.O_RDONLY)\n"
+        "version = ctypes.create_string_buffer(8)\n"
+        f"tell({number_of('ioctl')}, file, 0x40086604, ctypes.addressof(version))\n"
+        f"tell({number_of('fcntl')}, file, 1024, 0)\n"
+        f"tell({number_of('fcntl')}, file, 1026, 1)\n"
+        f"tell({number_of('fcntl')}, file, 8, os.getppid())",
+    )
+
+    assert found[:3] == ["Operation not permitted"] * 3
+    assert found[3] == "done"  # its own shell
+    assert file.stat().st_ctime_ns == before.st_ctime_ns
+
+
 def test_no_lock_of_user_space_is_held(prepared: Workspace) -> None:
     prepared.rye().receipts.log.append({"item": "tool:a"}, [])
     locks = list(prepared.user.space.ai.rglob("*.lock"))
@@ -429,6 +453,22 @@ def test_no_lock_of_user_space_is_held(prepared: Workspace) -> None:
 
     assert any(path.name == "receipts.lock" for path in locks)
     assert set(found) == {"refused"}
+
+
+def test_no_lock_of_the_project_is_held(prepared: Workspace) -> None:
+    lock = prepared.project.space.lock("sign")
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.touch()
+
+    found = calling(
+        prepared,
+        f"held = os.open({str(lock)!r}, os.O_RDONLY)\n"
+        f"for how in (1, 2, 5, 6): tell({number_of('flock')}, held, how)\n"
+        "own = os.open('src/lock', os.O_CREAT | os.O_RDWR)\n"
+        f"tell({number_of('flock')}, own, 2)",
+    )
+
+    assert found == ["Operation not supported"] * 4 + ["done"]
 
 
 # --- programs on the path -------------------------------------------------------------------------
@@ -499,6 +539,21 @@ def test_a_shell_of_an_agent_has_the_programs_of_its_project(
     assert output(result).split() == [f"{folder}/planted", f"{folder}/python3"]
     assert not planted.exists()
     assert not any("PATH" in one for one in result.metadata.get("warnings", ()))
+
+
+def test_a_link_in_another_project_gives_no_folder_of_the_path(
+    prepared: Workspace, planted: Path, tmp_path: Path
+) -> None:
+    cache, link = prepared.home / ".cache/pip/bin", tmp_path / "other/tools"
+    cache.mkdir(parents=True)
+    link.symlink_to(cache)  # where its agent may write, and which is no project
+    (tmp_path / "linked").symlink_to(link)
+    prepared.env["PATH"] = f"{tmp_path}/linked:{link}:{os.environ['PATH']}"
+    request = ExecutionRequest(item_id="rye/bash/bash", parameters={"command": "echo $PATH"})
+
+    found = output(prepared.rye().executor.execute(request)).strip().split(":")
+
+    assert not {f"{tmp_path}/linked", str(link)} & set(found)
 
 
 def test_a_project_without_items_is_known_once_an_agent_worked_there(
@@ -670,6 +725,35 @@ def test_no_hint_names_what_no_policy_gives(
     assert refused["policy"].startswith("agents do not get this: ")
     assert why in refused["policy"]
     assert "agents: {" not in refused["policy"]
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("mkdir $A/.cache/foo", '["~/.cache/foo"]'),
+        ("echo x > $A/notes/a", '["~/notes"]'),
+        (
+            "printf 'npm error path %s\\nnpm error EACCES\\n' $A/.npm/_npx/a >&2; false",
+            "~/.npm/_npx",
+        ),
+    ],
+)
+def test_a_hint_gives_the_folder_of_one_program(
+    prepared: Workspace, command: str, line: str
+) -> None:
+    for name in (".cache", "notes", ".npm/_npx"):
+        (prepared.home / name).mkdir(parents=True, exist_ok=True)
+
+    refused = shell(prepared, f"{command}; exit 1").metadata["refused"]
+
+    assert line in refused[0]["policy"]
+
+
+def test_a_path_within_a_sentence_is_named(prepared: Workspace) -> None:
+    refused = shell(prepared, "git config --global user.name x").metadata["refused"]
+
+    assert [one["target"] for one in refused] == [f"{prepared.home}/.config/git/config"]
+    assert refused[0]["policy"].startswith("agents do not get this: ")
 
 
 def test_a_refused_semaphore_names_shared_memory(prepared: Workspace) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.built import Machine
 from tests.support.bundle_tools import call, example, refused, rye
+from tests.support.mcp_server_machine import server
 from tests.support.mcp_servers import SDK_SERVER, sdk_over_http
 
 pytestmark = pytest.mark.e2e
@@ -31,6 +32,22 @@ def test_an_agent_adds_a_server_and_calls_its_tools(machine: Machine) -> None:
     assert again["counts"]["unchanged"] == 1
     assert [server["name"] for server in listed["servers"]] == ["sdk"]
     assert removed["removed"] == ["tool:mcp/sdk/add", "tool:mcp/servers/sdk"]
+
+
+def test_an_agent_asks_its_user_to_remove_a_server(machine: Machine) -> None:
+    machine.ask("keys", "generate", "-q")
+    call(machine, MANAGER, action="add_server", name="sdk", command=COMMAND)
+    item = machine.project / ".ai/tools/mcp/servers/sdk.yaml"
+    gone = {"action": "remove_server", "name": "sdk"}
+    with server(machine) as client:
+        client.initialize()
+        answer = client.envelope("execute", item_id=MANAGER, parameters=gone)
+
+    assert (answer["code"], item.exists()) == ("APPROVAL_REQUIRED", True)
+    assert answer["hint"] == (
+        f"ask your user to run: rye mcp remove --project={machine.project} -- sdk"
+    )
+    assert call(machine, MANAGER, **gone)["removed"] == ["tool:mcp/servers/sdk"]
 
 
 @pytest.mark.heavy

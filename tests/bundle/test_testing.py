@@ -4,6 +4,7 @@ import pytest
 
 from tests.support.built import Machine
 from tests.support.bundle_tools import call, example, refused, rye
+from tests.support.mcp_server_machine import server
 
 pytestmark = pytest.mark.e2e
 TEST = "rye/core/testing/test"
@@ -21,6 +22,15 @@ def test_an_agent_runs_cases(machine: Machine) -> None:
     answer = call(machine, TEST, **example(machine, TEST))
 
     assert (answer["counts"]["failed"], answer["cases"]) == (0, [])
+
+
+def test_cases_of_the_shell_that_make_files_pass_under_an_agent(machine: Machine) -> None:
+    wanted = {"item_id": TEST, "parameters": {"items": ["rye/bash/bash"]}}
+    with server(machine) as client:
+        client.initialize()
+        answer = client.envelope("execute", **wanted)
+
+    assert answer["data"]["counts"] == {"passed": 5, "failed": 0, "skipped": 0}
 
 
 def test_an_agent_lists_cases(machine: Machine) -> None:

@@ -1,5 +1,6 @@
 """Changes that the supervisor makes for a confined program: what it gets, and what it does not."""
 
+import errno
 import os
 import shutil
 import socket
@@ -478,6 +479,156 @@ print(own.wait())
             other.kill()
 
     assert lines == ["1"] * 9 + ["-9"]
+
+
+FOREIGN = "os.open('../secret', os.O_RDONLY)"
+CONTROLS = {
+    "the version of a file, as ext4 sets it": (0x4008_6604, 8),
+    "flags of XFS": (0x401C_5820, 28),
+    "a subvolume": (0x5000_940E, 1024),
+    "attributes of f2fs": (0xF504, 8),
+    "an exchange of two files' blocks": (0xC028_660F, 40),
+    "a number that no file system has today": (0x4008_66FE, 8),
+}
+
+
+@pytest.mark.parametrize("what", CONTROLS)
+def test_no_control_of_a_file_system_changes_by_a_descriptor_that_reads(
+    project: Path, what: str
+) -> None:
+    number, size = CONTROLS[what]
+    changed = (project.parent / "secret").stat().st_ctime_ns
+
+    lines = run(
+        f"import fcntl\ntried(lambda: fcntl.ioctl({FOREIGN}, {number}, bytes({size})))", project
+    )
+
+    assert lines == ["1"]
+    assert (project.parent / "secret").stat().st_ctime_ns == changed
+
+
+def test_what_file_systems_tell_and_copies_of_blocks_are_left(project: Path) -> None:
+    lines = run(
+        """
+import errno, fcntl
+def told(number, size, file):
+    try:
+        fcntl.ioctl(file, number, bytearray(size) if size else source.fileno())
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return "told"
+source, target = open("old/file"), open("copy", "wb")
+for number, size, file in (
+    (0x8008_6601, 8, source), (0x8008_7601, 8, source), (0x801C_581F, 28, source),
+    (0xC020_660B, 32, source), (0x4004_9409, 0, target), (0x5401, 64, source),
+    (0x1260, 8, source), (0x8008_1272, 8, source),
+):
+    print(told(number, size, file) == "EPERM")
+""",
+        project,
+    )
+
+    assert lines == ["False"] * 8
+
+
+def test_no_lease_or_notice_of_a_file_makes_others_wait(project: Path) -> None:
+    lines = run(
+        f"""
+import fcntl
+file = {FOREIGN}
+for command, argument in ((1024, 0), (1024, 1), (1026, 0x8000_000F), (1040, bytes(8))):
+    tried(lambda: fcntl.fcntl(file, command, argument))
+print(fcntl.fcntl(file, 1025))
+""",
+        project,
+    )
+
+    assert lines == ["1"] * 4 + ["2"]  # F_UNLCK
+    with (project.parent / "secret").open("ab", buffering=0) as file:
+        file.write(b"more")
+
+
+def test_no_lock_of_a_file_that_is_not_its_own_is_held(project: Path) -> None:
+    lines = run(
+        f"""
+import fcntl
+for path in ("../secret", ".ai/tools/t.py", "/etc/passwd"):
+    for how in (fcntl.LOCK_SH, fcntl.LOCK_EX, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        tried(lambda: fcntl.flock(os.open(path, os.O_RDONLY), how))
+print(fcntl.flock({FOREIGN}, fcntl.LOCK_UN))
+""",
+        project,
+    )
+
+    assert lines == [str(errno.EOPNOTSUPP)] * 9 + ["None"]
+
+
+def test_locks_of_its_own_files_are_held_waited_for_and_let_go(project: Path) -> None:
+    lines = run(
+        """
+import fcntl, signal, tempfile
+one, other, shared = (open("lock", "a") for _ in range(3))
+fcntl.flock(one, fcntl.LOCK_EX)
+tried(lambda: fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB))
+taken = []
+thread = threading.Thread(target=lambda: taken.append(fcntl.flock(other, fcntl.LOCK_EX)))
+thread.start()
+print(taken)
+fcntl.flock(one, fcntl.LOCK_UN)
+thread.join()
+print(taken)
+def alarm(*_):
+    raise TimeoutError
+signal.signal(signal.SIGALRM, alarm)
+signal.setitimer(signal.ITIMER_REAL, 0.1)
+try:
+    fcntl.flock(one, fcntl.LOCK_EX)
+except TimeoutError:
+    print("interrupted")
+other.close()
+fcntl.flock(one, fcntl.LOCK_SH)
+fcntl.flock(shared, fcntl.LOCK_SH)
+os.unlink("lock")
+shared.close()
+fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
+print("done")
+""",
+        project,
+    )
+
+    assert lines == [str(errno.EWOULDBLOCK), "[]", "[None]", "interrupted", "done"]
+
+
+def test_no_signal_of_a_file_goes_to_processes_of_others(project: Path) -> None:
+    with subprocess.Popen(["/bin/sleep", "60"]) as other:
+        try:
+            lines = run(
+                f"""
+import fcntl, signal, struct
+here, there = os.pipe()
+for act in (
+    lambda: fcntl.fcntl(here, 8, {other.pid}),
+    lambda: fcntl.fcntl(here, 8, -{os.getpgid(other.pid)}),
+    lambda: fcntl.fcntl(here, 15, struct.pack("ii", 1, {other.pid})),
+    lambda: fcntl.ioctl(here, 0x8901, struct.pack("i", {other.pid})),
+    lambda: fcntl.ioctl(here, 0x8902, struct.pack("i", {other.pid})),
+):
+    tried(act)
+heard = []
+signal.signal(signal.SIGIO, lambda *_: heard.append("heard"))
+fcntl.fcntl(here, fcntl.F_SETOWN, os.getpid())
+fcntl.fcntl(here, fcntl.F_SETFL, os.O_ASYNC)
+os.write(there, b"x")
+print(fcntl.fcntl(here, fcntl.F_GETOWN) == os.getpid(), *heard)
+fcntl.fcntl(here, fcntl.F_SETOWN, 0)
+fcntl.fcntl(here, fcntl.F_SETFD, fcntl.FD_CLOEXEC)
+""",
+                project,
+            )
+        finally:
+            other.kill()
+
+    assert lines == ["1"] * 5 + ["True heard"]
 
 
 @pytest.fixture

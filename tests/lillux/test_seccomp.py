@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lillux.seccomp import Sockets, can_filter, instructions, refuse_sockets
+from lillux.seccomp import Filter, Hold, Sockets, can_filter, instructions, refuse_sockets
 
 ROOT = Path(__file__).parents[2]
 needs_seccomp = pytest.mark.skipif(not can_filter(), reason="no seccomp filters on this system")
@@ -192,7 +192,11 @@ NETWORK_ALONE = Sockets()
 
 
 def verdict(
-    machine: str, audit_number: int, number: int, *arguments: int, allowed: Sockets = NETWORK_ALONE
+    machine: str,
+    audit_number: int,
+    number: int,
+    *arguments: int,
+    allowed: Sockets | Filter = NETWORK_ALONE,
 ) -> int:
     """The verdict of the filter of a machine on a call, as the kernel reads it."""
     words = [*arguments, 0, 0, 0, 0, 0, 0][:6]
@@ -237,6 +241,33 @@ def test_the_filter_of_each_machine_decides_the_same(
     assert decide(425) == UNKNOWN
     assert {decide(number, 1, 2) for number in range(500)} == {ALLOWED, REFUSED, UNKNOWN}
     assert sum(decide(number, 1, 2) != ALLOWED for number in range(500)) == 3
+
+
+@pytest.mark.parametrize(
+    ("machine", "audit_number", "ioctl", "fcntl"),
+    [("x86_64", X86, 16, 72), ("aarch64", ARM, 29, 25)],
+)
+def test_controls_of_file_systems_are_refused_but_for_those_that_read(
+    machine: str, audit_number: int, ioctl: int, fcntl: int
+) -> None:
+    allowed = Filter(sockets=Sockets(), metadata=Hold.REFUSED, neighbours=Hold.ASKED)
+
+    def decide(number: int, *arguments: int) -> int:
+        return verdict(machine, audit_number, number, *arguments, allowed=allowed)
+
+    kinds = (0x66, 0x76, 0x58, 0x94, 0xF5, 0x72, 0x12, 0xCF)
+    sizes = (0, 0x4008_0000, 0x8008_0000, 0xC028_0000)
+    said = [decide(ioctl, 3, size | kind << 8 | 0xFE) for kind in kinds for size in sizes]
+    assert set(said) == {0x50000 | 1}
+    reading = (0x8008_6601, 0x4004_9409, 0xC020_660B, 0x5401, 0x541B, 0x5421, 0x8913)
+    assert {decide(ioctl, 3, number) for number in reading} == {ALLOWED}
+    assert {decide(ioctl, 3, number) for number in (0x8901, 0x8902, 0x5412)} == {0x50000 | 1}
+    assert decide(ioctl, 3, 0xFFFF_FFFF_4008_6604) == 0x50000 | 1
+    assert {decide(fcntl, 3, command, 0) for command in (1024, 1026, 1040, 15)} == {0x50000 | 1}
+    assert {decide(fcntl, 3, command, 9) for command in (0, 1, 2, 3, 4, 6, 9, 1025, 1030)} == {
+        ALLOWED
+    }
+    assert [decide(fcntl, 3, 8, owner) for owner in (0, 9)] == [ALLOWED, 0x7FC0_0000]
 
 
 @pytest.mark.parametrize(

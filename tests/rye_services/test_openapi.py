@@ -148,6 +148,7 @@ def test_answers_about_projects_match_the_description(
         ("POST", "/sign", "", item),
         ("GET", "/threads", "", None),
         ("POST", "/threads/{thread_id}/cancel", f"/threads/{thread_id}/cancel", None),
+        ("POST", "/threads/{thread_id}/answer", f"/threads/{thread_id}/answer", None),  # 404
         ("GET", "/threads/{thread_id}/log", f"/threads/{thread_id}/log", None),
         ("GET", "/threads/{thread_id}", f"/threads/{thread_id}", None),
     ):

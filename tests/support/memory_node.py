@@ -81,6 +81,9 @@ class MemoryNode:
         self.before: Callable[[str, str], NodeReply | None] = lambda *_: None
         self.audience = ""
 
+    def outlive_cancellation(self) -> None:
+        """Nothing ends a request."""
+
     def identify(self, fingerprint: str) -> None:
         """Later requests carry credentials."""
         self.audience = fingerprint

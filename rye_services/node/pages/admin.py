@@ -135,6 +135,7 @@ def _page(pages: Pages, guest: Guest, collected: Sequence[UserGarbage] = ()) -> 
     return pages.page(
         guest,
         "node/admin.html",
+        here=ADMIN,
         users=_users(services),
         most_bytes=services.settings.max_user_storage_bytes,
         keys=services.authorized_keys.all(),
@@ -284,6 +285,7 @@ def _teams(pages: Pages, guest: Guest) -> Response:
     return pages.page(
         guest,
         "node/teams.html",
+        here=TEAMS,
         teams=services.teams.of(who),
         may_make=services.settings.open_teams,
         keys=[one.as_answer() for one in services.people.keys_of(who)],
@@ -302,6 +304,7 @@ def _team(pages: Pages, guest: Guest, team: str, invitation: str = "") -> Respon
     return pages.page(
         guest,
         "node/team.html",
+        here=TEAMS,
         team=team,
         members=services.teams.members(team),
         roles=tuple(one.value for one in Role),

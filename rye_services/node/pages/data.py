@@ -7,11 +7,12 @@ says why, since the rest of a page is still true.
 import json
 from base64 import b64decode
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from pathlib import PurePosixPath
 from threading import Lock
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Row, String, func, literal_column, or_, select
 from sqlalchemy.sql import Select
@@ -20,7 +21,7 @@ from lillux.errors import LilluxError
 from lillux.store_files import ObjectKind, is_digest
 from lillux.values import replace
 from rye_services.database import project_refs, stamp, threads, users
-from rye_services.drawings import BarChart, Step, bar_chart, newest_first, sparkline
+from rye_services.drawings import Step, bar_chart, newest_first, sparkline
 from rye_services.node.pages.views import (
     WAITING,
     Absence,
@@ -42,6 +43,7 @@ from rye_services.node.pages.views import (
     ShownConflict,
     ShownRun,
     ShownSnapshot,
+    ShownStep,
     Side,
     json_text,
     seconds_of,
@@ -51,8 +53,13 @@ from rye_services.node.services import NodeServices
 from rye_services.node.webhooks import Binding
 from rye_services.node.worker.jobs import RecordedInputs, read_given
 from rye_services.texts import diff_lines, marked_sides
+from ryeos.items.refs import Kind
 from ryeos.run.receipts import digest_of
 from ryeos.sync.objects import ContentStore, SourceManifest, manifest_of, outputs_bundle_of
+from ryeos.sync.paths import item_ref, kind_of
+
+if TYPE_CHECKING:
+    from ryeos.graph.model import Graph
 
 MOST_RUNS = 200
 """Of one page of a list."""
@@ -75,7 +82,7 @@ _MOST_COMPARED_FILES = 100
 _LONGEST_FIELD = 10_000
 _LONGEST_RESULT = 100_000
 _LARGEST_MANIFESTS = 8_000_000
-_MOST_STEPS = 500
+_MOST_STEPS, _MOST_STAGES, _MOST_NODES = 500, 100, 200
 _MOST_LOG_PIECES, _LOG_CHARACTERS = 10_000, 64 * 1024
 _LARGEST_TRANSCRIPT = 4_000_000
 _NAMED_CHANGES = 3
@@ -173,12 +180,18 @@ class PageData:
         queue = self._services.executions.queue_state
         busy = f"{queue.active} of {queue.places} running"
         return Activity(
-            success=sparkline(f"Share of runs that succeeded, by day: {words}", rates, 1.0),
+            success=sparkline(
+                f"Share of runs that succeeded, by day: {words}",
+                rates,
+                1.0,
+                ("100 %", f"{_SUCCESS_DAYS} days ago", "today"),
+            ),
             success_words=f"{words} in {_SUCCESS_DAYS} days succeeded",
             queue=sparkline(
                 f"Your runs at a time, last {_QUEUE_HOURS} hours: at most {max(at_once)}",
                 at_once,
                 max(*at_once, 1),
+                (str(max(*at_once, 1)), f"{_QUEUE_HOURS} hours ago", "now"),
             ),
             queue_words=f"{waiting} waiting, {busy} now",
         )
@@ -293,6 +306,11 @@ class PageData:
             left_out=left_out,
         )
 
+    def paths(self, snapshot: ShownSnapshot) -> list[str]:
+        """The files of a snapshot; none where its manifest is gone."""
+        manifest = self._manifest(snapshot.manifest_hash)
+        return [] if manifest is None else list(manifest.paths())
+
     def file(self, snapshot: ShownSnapshot, path: str) -> Side | None:
         """A file of a snapshot; None where there is none of this path."""
         manifest = self._manifest(snapshot.manifest_hash)
@@ -357,6 +375,8 @@ class PageData:
         made = self._own_snapshot(row)
         base = made.parents[0] if made and made.parents else _text(predicate.get("snapshot"))
         before = self.snapshot(base) if made else None
+        steps = self._steps(row)
+        graph = self._graph(row) if steps else None
         return ShownRun(
             row=shown,
             facts=_facts(row),
@@ -366,7 +386,9 @@ class PageData:
             warnings=_warnings(row.warnings),
             parameters=parameters,
             provenance=_provenance(predicate, key_id) if predicate else None,
-            steps=self._steps(row),
+            steps=bar_chart(steps) if steps else None,
+            stages=tuple(self._stages(steps, graph)),
+            has_picture=graph is not None,
             outputs=self._outputs(row.runtime_outputs_bundle_hash),
             conflicts=self._conflicts(row.merge_conflicts),
             base=base,
@@ -376,6 +398,24 @@ class PageData:
             is_cancellable=not shown.is_over and not row.cancelled_by,
             is_repeatable=is_repeatable(shown, parameters) and not row.hook_id,
         )
+
+    def picture(self, thread_id: str) -> str | None:
+        """The graph of a run as SVG, with what became of its nodes; None where that is no graph."""
+        query = select(threads).where(
+            threads.c.thread_id == thread_id, threads.c.user_id == self._user_id
+        )
+        with self._services.database.reading() as connection:
+            row = connection.execute(query).one_or_none()
+        graph = None if row is None else self._graph(row)
+        if row is None or graph is None:
+            return None
+        from ryeos.graph.pictures import NodeState, picture_of
+        from ryeos.graph.svg import svg
+
+        ends = {"error": NodeState.ERROR, "failed": NodeState.ERROR}
+        steps = self._steps(row)
+        states = {one.name: ends.get(one.status, NodeState.COMPLETED) for one in steps}
+        return svg(picture_of(graph, states))
 
     def run_row(self, thread_id: str) -> RunRow | None:
         """A run as lists show it; None for one that is not this user's."""
@@ -443,15 +483,66 @@ class PageData:
             Output(path=path, size=store.size(ObjectKind.BLOB, blob) or 0) for path, blob in files
         )
 
-    def _steps(self, row: Row[Any]) -> BarChart | None:
-        """The steps of a graph over time, by the transcript that it left; None for none."""
+    def _graph(self, row: Row[Any]) -> "Graph | None":
+        """The graph that a run walked, of the files that it began with; None for another item."""
+        manifest = self._manifest(row.project_manifest_hash)
+        paths = [] if manifest is None else manifest.paths()
+        path = next(
+            (
+                one
+                for one in paths
+                if (kind := kind_of(one)) is Kind.TOOL
+                and one.endswith((".yaml", ".yml"))
+                and item_ref(kind, one) == row.item_id
+            ),
+            None,
+        )
+        if manifest is None or path is None:
+            return None
+        from ryeos.graph.reading import read_graph
+        from ryeos.items.headers import parse_header
+
+        side = self._side(_digests(manifest).get(path), LARGEST_SHOWN_BYTES)
+        if not side.is_text:
+            return None
+        try:
+            header = parse_header(PurePosixPath(path).suffix, side.content, path)
+            found = read_graph(header, row.item_id.partition(":")[2]).graph
+        except LilluxError:
+            return None
+        return found if found is not None and len(found.nodes) <= _MOST_NODES else None
+
+    def _stages(self, steps: Sequence[Step], graph: "Graph | None") -> Iterator[ShownStep]:
+        """The first steps, each with what it gave, as far as there is room."""
+        left = _LONGEST_RESULT
+        for step in steps[:_MOST_STAGES]:
+            node = graph.nodes.get(step.name) if graph else None
+            action = getattr(node, "action", None)
+            output = cut(self._step_result(step.result), min(_LONGEST_FIELD, left)) if left else ""
+            left -= len(output)
+            yield ShownStep(
+                step=step,
+                action="" if action is None else f"{action.item_id} {json_text(action.params)}",
+                output=output,
+            )
+
+    def _step_result(self, digest: str) -> str:
+        if not is_digest(digest):
+            return ""
+        try:
+            return json_text(self._store.get_object(digest)["result"])
+        except (LilluxError, LookupError, TypeError):
+            return ""
+
+    def _steps(self, row: Row[Any]) -> tuple[Step, ...]:
+        """The steps of a graph, by the transcript that it left."""
         found: tuple[Step, ...] = ()
         for path, blob in sorted(self._bundle(row.runtime_outputs_bundle_hash).items()):
             if path.startswith(".ai/state/graphs/") and path.endswith("/transcript.jsonl"):
                 graph, steps = self._transcript(blob)
                 if steps and (not found or graph == row.item_id.partition(":")[2]):
                     found = steps
-        return bar_chart(found) if found else None
+        return found
 
     def _transcript(self, blob: str) -> tuple[str, tuple[Step, ...]]:
         store = self._store
@@ -770,6 +861,7 @@ def _steps_in(data: bytes) -> tuple[str, tuple[Step, ...]]:
             start_s=max(0.0, ended_s - took_s - begin_s),
             took_s=max(0.0, took_s),
             note=_text(payload.get("error")),
+            result=_text(payload.get("node_result_hash")),
         )
         for ended_s, took_s, payload in found[:_MOST_STEPS]
     )

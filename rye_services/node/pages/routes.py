@@ -7,9 +7,10 @@ needs.
 """
 
 import hmac
+import json
 import secrets
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Annotated, Any
@@ -30,6 +31,7 @@ from rye_services.credentials import (
     ACCOUNT,
     EXECUTE,
     MANAGE,
+    SECRETS,
     THREADS,
     WEBHOOKS,
     ApiKey,
@@ -50,12 +52,15 @@ from rye_services.node.runs.execution import Order
 from rye_services.node.services import NodeServices
 from rye_services.node.worker.jobs import JobAction
 from rye_services.page import (
+    ADMIN,
     API,
+    BROWSE,
     CANCEL,
     DIFF,
     FILE,
     HEADERS,
     HOME,
+    ITEMS,
     LOGIN,
     LOGOUT,
     NODE_FILES,
@@ -66,7 +71,11 @@ from rye_services.page import (
     RUN,
     RUN_EVENTS,
     RUN_PART,
+    RUN_PICTURE,
     RUNS,
+    SECRETS_PAGE,
+    TEAMS,
+    WEBHOOKS_PAGE,
     add_files,
     page_answer,
     page_of,
@@ -206,7 +215,7 @@ def _hash(cookie: str) -> str:
 
 # --- who looks ------------------------------------------------------------------------------------
 
-_LONGEST_FORM = 4096
+_LONGEST_FORM, _MOST_FIELDS = 4096, 10
 _FOREIGN = "This form did not come from a page of this node."
 _NO_KEY = "No valid key is like this. Check it, or ask for a new one."
 _NO_SCOPE = f"This key may not see executions: it lacks the scope {THREADS}."
@@ -228,6 +237,8 @@ class Viewer:
     may_bind: bool
     may_manage: bool
     may_change: bool
+    sees_secrets: bool
+    sees_webhooks: bool
 
 
 class Gate:
@@ -301,6 +312,8 @@ class Gate:
             may_bind=guest.may(WEBHOOKS, Role.ADMIN),
             may_manage=guest.may(MANAGE),
             may_change=guest.may(ACCOUNT),
+            sees_secrets=guest.may(SECRETS, Role.RUN),
+            sees_webhooks=guest.may(WEBHOOKS),
         )
 
     def is_own_form(self, guest: Guest, token: str) -> bool:
@@ -345,9 +358,14 @@ class Pages:
         scope: str,
         change: Callable[[Guest, Mapping[str, str]], Response],
         role: Role = Role.READ,
+        *,
+        limits: tuple[int, int] = (_LONGEST_FORM, _MOST_FIELDS),
     ) -> Response:
-        """What a form changes: by its own page, for a key that has the scope."""
-        fields = await form_fields(request)
+        """What a form changes: by its own page, for a key that has the scope.
+
+        ``limits``: bytes and fields that it may have.
+        """
+        fields = await form_fields(request, *limits)
 
         def work(guest: Guest) -> Response:
             if not (comes_from_here(request) and self.is_own(guest, fields)):
@@ -365,7 +383,9 @@ class Pages:
         """Whether a form was made for the session of its sender."""
         return self.gate.is_own_form(guest, fields.get("token", ""))
 
-    def page(self, guest: Guest, template: str, /, status: int = 200, **values: object) -> Response:
+    def page(  # ``here`` is the address in the navigation that the page belongs to
+        self, guest: Guest, template: str, /, status: int = 200, **values: object
+    ) -> Response:
         """A page for a user who is logged in."""
         return page_answer(self._rendered(template, self.gate.viewer(guest), **values), status)
 
@@ -389,11 +409,30 @@ class Pages:
         return render(
             template,
             viewer=viewer,
+            navigation=tuple(_navigation(viewer, has_registry=bool(has_registry))),
+            here=values.pop("here", ""),
             node_name=settings.name,
             has_registry=bool(has_registry),
             has_provider=bool(settings.oidc_issuer),
             **values,
         )
+
+
+def _navigation(viewer: Viewer | None, *, has_registry: bool) -> Iterator[tuple[str, str]]:
+    """Where one can go from any page: addresses with their names."""
+    if viewer is not None:
+        yield HOME, "Runs"
+        yield ITEMS, "Items"
+        if viewer.sees_secrets:
+            yield SECRETS_PAGE, "Secrets"
+        if viewer.sees_webhooks:
+            yield WEBHOOKS_PAGE, "Webhooks"
+        yield TEAMS, "Teams"
+        if viewer.may_manage:
+            yield ADMIN, "Admin"
+    if has_registry:
+        yield BROWSE, "Registry"
+    yield API, "API"
 
 
 def _words(problem: RequestProblem) -> str:
@@ -460,6 +499,7 @@ def _add_run_pages(routes: APIRouter, pages: Pages) -> None:
             return pages.page(
                 guest,
                 "node/home.html",
+                here=HOME,
                 node_id=services.keys.node_id,
                 version=__version__,
                 storage=data.storage,
@@ -496,7 +536,25 @@ def _add_run_pages(routes: APIRouter, pages: Pages) -> None:
 
     routes.add_api_route(RUN, run_as, methods=["GET"])
     routes.add_api_route(RUN_PART, run_as, methods=["GET"])
+
+    _add_run_picture(routes, pages)
     _add_run_events(routes, pages)
+
+
+def _add_run_picture(routes: APIRouter, pages: Pages) -> None:
+    """The picture of a graph that ran, as an image: what is in it is no part of the page."""
+
+    @routes.get(RUN_PICTURE)
+    def picture(
+        request: Request, thread_id: Annotated[str, Query(alias="id", max_length=300)]
+    ) -> Response:
+        def drawn(guest: Guest) -> Response | None:
+            text = pages.data(guest).picture(thread_id)
+            if text is None:
+                return None
+            return Response(text, media_type="image/svg+xml", headers=HEADERS)
+
+        return pages.shown(request, drawn)
 
 
 def _add_run_events(routes: APIRouter, pages: Pages) -> None:
@@ -676,7 +734,8 @@ def _add_forms(routes: APIRouter, pages: Pages) -> None:
         def change(guest: Guest, fields: Mapping[str, str]) -> Response:
             if not pages.services.webhooks.revoke(guest.user_id, fields.get("hook_id", "")):
                 raise RequestProblem(404, "There is no such webhook, or it was revoked before.")
-            return _to(page_of(PROJECT, path=fields.get("path", "")))
+            path = fields.get("path", "")
+            return _to(page_of(PROJECT, path=path) if path else WEBHOOKS_PAGE)
 
         return await pages.changed(request, WEBHOOKS, change, Role.ADMIN)
 
@@ -764,13 +823,15 @@ def is_https(request: Request) -> bool:
     return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
 
 
-async def form_fields(request: Request) -> dict[str, str]:
+async def form_fields(
+    request: Request, longest: int = _LONGEST_FORM, most: int = _MOST_FIELDS
+) -> dict[str, str]:
     """The fields of a form, each once; none of one that is no form, or a long one."""
     body = await request.body()
-    if len(body) > _LONGEST_FORM:
+    if len(body) > longest:
         return {}
     try:
-        fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10)
+        fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=most)
     except ValueError:  # more fields than any form of ours has
         return {}
     return {name: values[-1] for name, values in fields.items() if "\0" not in values[-1]}
@@ -787,38 +848,65 @@ _METHODS = ("get", "post", "put", "patch", "delete")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownRoute:
-    """A route of the OpenAPI document: what it does, takes and answers."""
+    """A route of the OpenAPI document: what it does, takes and answers.
+
+    shapes   schemas of its body and answers as JSON, each with what it is of
+    example  a body to begin with, "" for none in JSON
+    """
 
     name: str
     about: tuple[str, ...]
     parameters: tuple[Mapping[str, Any], ...]
     body: str
     answers: str
+    shapes: tuple[tuple[str, str], ...] = ()
+    example: str = ""
+
+    @property
+    def method(self) -> str:
+        """``GET`` and the like."""
+        return self.name.partition(" ")[0]
+
+    @property
+    def path(self) -> str:
+        """Its address, with names in braces."""
+        return self.name.partition(" ")[2]
 
 
 def _add_api_page(routes: APIRouter, pages: Pages) -> None:
     @routes.get(API)
-    def api(request: Request) -> Response:
+    def api(request: Request, route: Annotated[str, Query(max_length=300)] = "") -> Response:
         document = request.app.openapi()
-        return pages.open_page(
-            "node/api.html",
-            title=f"{document['info']['title']} {document['info']['version']}",
-            openapi=str(document["openapi"]),
-            routes=shown_routes(document),
-        )
+        if not route:
+            return pages.open_page(
+                "node/api.html",
+                here=API,
+                title=f"{document['info']['title']} {document['info']['version']}",
+                openapi=str(document["openapi"]),
+                routes=shown_routes(document),
+            )
+        found = next((one for one in shown_routes(document) if one.name == route), None)
+        if found is None:
+            return pages.message(None, "Not found", "There is no such route here.", 404)
+        shapes = tuple((name, texts.code(text, ".json")) for name, text in found.shapes)
+        return pages.open_page("node/route.html", here=API, route=found, shapes=shapes)
 
 
 def shown_routes(openapi: Mapping[str, Any]) -> tuple[ShownRoute, ...]:
     """Every route of the document, in its order."""
     return tuple(
-        _route(f"{method.upper()} {path}", methods[method])
+        _route(f"{method.upper()} {path}", methods[method], openapi)
         for path, methods in openapi["paths"].items()
         for method in _METHODS
         if method in methods
     )
 
 
-def _route(name: str, operation: Mapping[str, Any]) -> ShownRoute:
+_DEEPEST = 6
+"""Levels of a schema that are written out; below them its name stands."""
+
+
+def _route(name: str, operation: Mapping[str, Any], openapi: Mapping[str, Any]) -> ShownRoute:
     about = str(operation.get("description") or operation.get("summary") or "")
     content = operation.get("requestBody", {}).get("content", {})
     bodies = (
@@ -831,4 +919,45 @@ def _route(name: str, operation: Mapping[str, Any]) -> ShownRoute:
         parameters=tuple(operation.get("parameters", ())),
         body=", ".join(bodies),
         answers=", ".join(map(str, operation.get("responses", {}))),
+        shapes=tuple(_shapes(operation, openapi)),
+        example=_example(content, openapi),
     )
+
+
+def _shapes(operation: Mapping[str, Any], openapi: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    contents = {"Body": operation.get("requestBody", {}).get("content", {})}
+    contents |= {
+        f"Answer {status}": answer.get("content", {})
+        for status, answer in operation.get("responses", {}).items()
+    }
+    for name, content in contents.items():
+        schema = content.get("application/json", {}).get("schema")
+        if schema:
+            yield name, json.dumps(_resolved(schema, openapi, _DEEPEST), indent=2)
+
+
+def _resolved(schema: object, openapi: Mapping[str, Any], left: int) -> object:
+    """A schema with those that it names in their places, down to a depth."""
+    if isinstance(schema, list):
+        return [_resolved(one, openapi, left) for one in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    name = str(schema.get("$ref", "")).rpartition("/")[2]
+    if name and left:
+        found = openapi.get("components", {}).get("schemas", {}).get(name, {})
+        return _resolved(found, openapi, left - 1)
+    return {key: _resolved(value, openapi, left) for key, value in schema.items()}
+
+
+def _example(content: Mapping[str, Any], openapi: Mapping[str, Any]) -> str:
+    """A body with each key that is required, or that has an example."""
+    schema = _resolved(content.get("application/json", {}).get("schema"), openapi, _DEEPEST)
+    if not isinstance(schema, Mapping):
+        return ""
+    required = schema.get("required", ())
+    values = {
+        name: (about.get("examples") or [about.get("default")])[0]
+        for name, about in schema.get("properties", {}).items()
+        if isinstance(about, Mapping) and (name in required or about.get("examples"))
+    }
+    return json.dumps(values, indent=2)

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, or_
 
 from lillux.values import dataclass, field, replace
 from rye_services.database import threads
-from rye_services.drawings import BarChart, Sparkline
+from rye_services.drawings import BarChart, Sparkline, Step
 from rye_services.http import RequestProblem
 from rye_services.node.queue.rows import RUNNING
 from rye_services.node.worker.jobs import MAX_KEPT_BYTES, RecordedInputs
@@ -375,6 +375,15 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShownStep:
+    """A step of a graph: what it calls, as the graph says it, and what that gave; "" if absent."""
+
+    step: Step
+    action: str = ""
+    output: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShownRun:
     """A run, whole. ``facts`` are what its row says, in order; what there is none of is empty.
 
@@ -390,6 +399,8 @@ class ShownRun:
     parameters: Parameters | None
     provenance: Provenance | None
     steps: BarChart | None
+    stages: tuple[ShownStep, ...]
+    has_picture: bool
     outputs: tuple[Output, ...]
     conflicts: tuple[ShownConflict, ...]
     base: str

@@ -16,6 +16,7 @@ from lillux.values import dataclass
 from rye_services.database import Database, stamp, storable, thread_logs, threads
 from rye_services.node.queue.rows import FIRST_ATTEMPT
 from rye_services.node.worker.jobs import STDERR, STDOUT, read_report
+from ryeos.remote.requests import LOG_CUT
 
 MAX_LOG_BYTES = 1024 * 1024
 """Of one execution: a row is outside of every quota."""
@@ -23,7 +24,6 @@ MAX_LOG_BYTES = 1024 * 1024
 _PIECE_CHARACTERS = 16 * 1024
 _LONGEST_LINE = 64 * 1024
 _TOO_LONG = "[a part of a line of more than 64 KiB was left out]"
-_CUT = "[cut: an execution's log has at most 1 MiB]\n"
 _log = logging.getLogger(__name__)
 
 
@@ -105,7 +105,7 @@ class RunLog:
                     break
                 masked = storable(self._mask(text))
                 left = MAX_LOG_BYTES - self._bytes
-                kept = masked if len(masked) <= left else masked[:left] + _CUT
+                kept = masked if len(masked) <= left else masked[:left] + LOG_CUT
                 self._bytes += len(kept)
                 self._number += 1
                 rows.append(

@@ -30,6 +30,7 @@ from rye_services.node.runs.executions import (
     Runs,
     accepted,
     figure,
+    kept_answer,
     kept_figure,
     new_thread_id,
 )
@@ -44,7 +45,6 @@ _BEATS_OF_A_LEASE = 6
 _LOOK_AGAIN_S = 2.0  # news may be lost with their connection
 _SPARE_S = 30.0  # of an answer, for what comes after the time limit of an item
 _ENDING_S = 5.0
-_OK = 200
 
 
 class ClusterParts:
@@ -164,8 +164,12 @@ class ClusterExecutions:
 
     def accept(self, order: Order) -> dict[str, Any]:
         """See `ExecutionService`."""
-        thread_id = self._defer(order, LATER)
+        thread_id = self._defer(order, AWAITED if order.is_awaited else LATER)
         return accepted(order, thread_id, self._queue.place_of(thread_id))
+
+    def take_answer(self, user_id: str, thread_id: str) -> dict[str, Any]:
+        """See `ExecutionService`."""
+        return kept_answer(self.rows, self._stores, user_id, thread_id)
 
     def cancel(self, user_id: str, thread_id: str, by: str) -> str | None:
         """See `ExecutionService`: the worker learns of it by the news of its row."""
@@ -233,17 +237,10 @@ class ClusterExecutions:
         row = self.rows.one(order.user_id, thread_id)
         if row is not None and row["state"] == RUNNING:
             return accepted(order, thread_id, self._queue.place_of(thread_id))
-        kept = self.rows.take_answer(thread_id)
-        if row is None or kept is None:
-            # It did not end by itself: it was cancelled, or lost with its worker.
-            is_cancelled = row is not None and row["state"] == CANCELLED
-            words = None if row is None else row["error_message"]
-            raise _problem(409 if is_cancelled else 503, words or "it is forgotten", thread_id)
-        if kept["status"] != _OK:
-            headers = RETRY_AFTER if kept["status"] == 503 else None  # noqa: PLR2004 - as HTTP has it
-            raise RequestProblem(kept["status"], kept["answer"], headers)
-        stored = self._stores.of(order.user_id).get_object(row["result_hash"])
-        return {**kept["answer"], "result": stored["result"]}
+        if row is None:
+            detail = {"error": "it is forgotten", "thread_id": thread_id}
+            raise RequestProblem(503, detail, RETRY_AFTER)
+        return kept_answer(self.rows, self._stores, order.user_id, thread_id)
 
 
 class _Patience:
@@ -260,11 +257,6 @@ class _Patience:
         if progress.is_begun and not self._is_begun:
             self._is_begun, self._until_s = True, monotonic() + self._runs_s
         return min(self._until_s, self._ends_at_s()) - monotonic()
-
-
-def _problem(status: int, words: str, thread_id: str) -> RequestProblem:
-    detail = {"error": words, "thread_id": thread_id}
-    return RequestProblem(status, detail, RETRY_AFTER if status == 503 else None)  # noqa: PLR2004 - as HTTP has it
 
 
 # --- workers --------------------------------------------------------------------------------------
@@ -298,6 +290,10 @@ class ClusterWorker:
     def accept(self, order: Order) -> dict[str, Any]:
         """A worker has no callers. Raises RequestProblem."""
         raise RequestProblem(503, f"{order.item_ref}: this is a worker, ask a server", RETRY_AFTER)
+
+    def take_answer(self, user_id: str, thread_id: str) -> dict[str, Any]:  # noqa: ARG002 - the seam
+        """A worker has no callers. Raises RequestProblem."""
+        raise RequestProblem(503, f"{thread_id}: this is a worker, ask a server", RETRY_AFTER)
 
     def cancel(self, user_id: str, thread_id: str, by: str) -> str | None:
         """End an execution of a user: its state, None for none of theirs."""

@@ -71,8 +71,8 @@ from ryeos.sync.rules import ManifestRules, read_rules
 # then, and HEAD moves there only if it still is where it was merged; else all of that is done
 # again.
 
-MAX_RETRIES = 5
-JITTER_MS = 50
+MAX_FOLD_BACK_RETRIES = 5
+FOLD_BACK_BASE_JITTER_MS = 50
 
 MergeType = Literal["no-op", "fast-forward", "merge", "conflict", "retry_exhausted", "refused"]
 REFUSED: MergeType = "refused"
@@ -153,7 +153,7 @@ class FoldBack:
             source_detail=change.item_ref,
             metadata={"thread_id": change.thread_id},
         )
-        for attempt in range(MAX_RETRIES):
+        for attempt in range(MAX_FOLD_BACK_RETRIES):
             head = self.head.read()  # (2)
             if head.snapshot_hash == base.snapshot_hash:
                 if self._advance(head, ours, change.manifest_hash):  # (3)
@@ -166,7 +166,7 @@ class FoldBack:
         return FoldResult(
             snapshot_hash=self.head.read().snapshot_hash,
             merge_type="retry_exhausted",
-            conflicts={"retry_exhausted": True, "attempts": MAX_RETRIES},
+            conflicts={"retry_exhausted": True, "attempts": MAX_FOLD_BACK_RETRIES},
             unmerged=ours,
             new_objects=(ours,),
         )
@@ -255,7 +255,9 @@ class FoldBack:
 
 def pause_s(attempt: int) -> float:
     """How long to wait after a lost attempt, counted from 0: longer each time, never the same."""
-    pause_ms: float = JITTER_MS * 2**attempt + SystemRandom().uniform(0, JITTER_MS)
+    pause_ms: float = FOLD_BACK_BASE_JITTER_MS * 2**attempt + SystemRandom().uniform(
+        0, FOLD_BACK_BASE_JITTER_MS
+    )
     return pause_ms / 1000
 
 
@@ -279,7 +281,7 @@ class Order:
     item_ref     ``tool:a/b``; what fetches and signatures are listed as for those
     vault_keys   names of secrets of the user's; None for all of them
     envelope     further secrets, sealed to the node
-    is_awaited   a request waits on another machine for the answer
+    is_awaited   a request waits on another machine for the answer, or its caller fetches it later
     hook_id      of the webhook that asks for it, with the id of its delivery and what its signature
                  is remembered by; ``""`` if absent
     started_by   the member of a team who asks for it; "" for the user itself
@@ -355,6 +357,7 @@ def execute_order(body: Mapping[str, Any], user_id: str) -> Order:
         item_ref=item_ref,
         parameters=_object(body, "parameters") or {},
         is_async=_flag(body, "async"),
+        is_awaited=_awaited(body),
         vault_keys=_vault_keys(body),
         envelope=_object(body, "secret_envelope"),
     )
@@ -363,7 +366,7 @@ def execute_order(body: Mapping[str, Any], user_id: str) -> Order:
 _EXECUTE_KEYS = frozenset(
     {
         *("item_id", "item_type", "project_path", "parameters", "thread", "async"),
-        *("secret_envelope", "vault_keys", "hook_id"),
+        *("secret_envelope", "vault_keys", "hook_id", "awaited"),
     }
 )
 
@@ -476,6 +479,14 @@ def _object(body: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
     if value is not None and not isinstance(value, dict):
         raise _order_error(name, "expected a JSON object")
     return value
+
+
+def _awaited(body: Mapping[str, Any]) -> bool:
+    """Whether the answer is to be kept for its caller. Raises RefusedError."""
+    is_awaited = _flag(body, "awaited")
+    if is_awaited and not _flag(body, "async"):
+        raise _order_error("awaited", "expected async beside it: this request is answered itself")
+    return is_awaited
 
 
 def _flag(body: Mapping[str, Any], name: str) -> bool:

@@ -96,7 +96,7 @@ from ryeos.sync.paths import UnsafeManifestError
 
 RETRY_AFTER = {"Retry-After": "5"}
 _MAX_ITEM_CHARACTERS = 200
-_NOT_NOW, _NO_ROOM = 503, 507
+_OK, _NOT_NOW, _NO_ROOM = 200, 503, 507
 _STATES = {400: ERROR, 404: ERROR, 409: CANCELLED, 503: INTERRUPTED}
 _MATERIALIZATION = (ObjectMissingError, CasObjectError, UnsafeManifestError)
 _log = logging.getLogger(__name__)
@@ -127,6 +127,10 @@ class ExecutionService(Protocol):
 
     def accept(self, order: Order) -> dict[str, Any]:
         """Accept it for later, and answer at once. Raises RequestProblem."""
+        ...
+
+    def take_answer(self, user_id: str, thread_id: str) -> dict[str, Any]:
+        """The answer of an execution that was awaited, once. Raises RequestProblem."""
         ...
 
     def cancel(self, user_id: str, thread_id: str, by: str) -> str | None:
@@ -204,7 +208,11 @@ class Executions:
 
     def accept(self, order: Order) -> dict[str, Any]:
         """See `ExecutionService`."""
-        return self._accept(self._ask(order, LATER))
+        return self._accept(self._ask(order, AWAITED if order.is_awaited else LATER))
+
+    def take_answer(self, user_id: str, thread_id: str) -> dict[str, Any]:
+        """See `ExecutionService`."""
+        return kept_answer(self.rows, self._runs.stores, user_id, thread_id)
 
     def cancel(self, user_id: str, thread_id: str, by: str) -> str | None:
         """See `ExecutionService`."""
@@ -296,6 +304,33 @@ def accepted(order: Order, thread_id: str, place: int) -> dict[str, Any]:
     }
 
 
+def kept_answer(
+    rows: ThreadRows, stores: StoresOfUsers, user_id: str, thread_id: str
+) -> dict[str, Any]:
+    """The answer of an execution that has ended, kept for its caller: given once.
+
+    Raises RequestProblem: what the request would have been answered.
+    """
+    row = rows.one(user_id, thread_id)
+    if row is None:
+        raise RequestProblem(404, f"thread not found: {thread_id[:300]!a}")
+    if row["state"] == RUNNING:
+        raise RequestProblem(409, {"error": f"{thread_id} has not ended", "thread_id": thread_id})
+    kept = rows.take_answer(thread_id)
+    if kept is None:
+        # It did not end by itself, so that there is none; or it was taken before.
+        is_over = row["state"] in {CANCELLED, ERROR} and row["result_hash"] is None
+        status = (409 if row["state"] == CANCELLED else 503) if is_over else 404
+        words = row["error_message"] if is_over else f"no answer is kept of {thread_id}"
+        detail = {"error": words, "thread_id": thread_id}
+        raise RequestProblem(status, detail, RETRY_AFTER if status == _NOT_NOW else None)
+    if kept["status"] != _OK:
+        headers = RETRY_AFTER if kept["status"] == _NOT_NOW else None
+        raise RequestProblem(kept["status"], kept["answer"], headers)
+    stored = stores.of(user_id).get_object(row["result_hash"])
+    return {**kept["answer"], "result": stored["result"]}
+
+
 def kept_figure(rows: ThreadRows) -> Figure:
     """How many executions are remembered. Raises SQLAlchemyError."""
     return Figure(
@@ -324,6 +359,7 @@ class Runs:
     ) -> None:
         self._engine, self._admission, self._presence = engine, admission, presence
         self.rows, self.logs, self._ends = rows, logs, RowEnds(rows)
+        self.stores = engine.stores
         self._watch = watch
         # By thread: what ends those that run. Also of those that are being begun.
         self._running: dict[str, Cancellation] = {}

@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from queue import Queue
 from typing import Any
 
 import pytest
@@ -323,6 +324,52 @@ def test_a_server_that_never_begins_is_given_up_long_before_the_limit_of_a_call(
     over.set()
 
     assert error.value.timeout_s == 0.3
+
+
+@pytest.mark.parametrize("events", [b": here\n\n", b"event: endpoint\ndata: /messages\n\n"])
+def test_an_old_server_whose_events_say_nothing_is_given_up_long_before_the_limit_of_a_call(
+    events: bytes,
+) -> None:
+    script = Script()
+
+    def listen(exchange: Exchange, _: Any) -> None:  # noqa: ANN401 - JSON
+        exchange.begin(content_type=EVENTS)
+        exchange.write(events)
+        exchange.wait()
+
+    def take(exchange: Exchange, _: Any) -> None:  # noqa: ANN401 - JSON
+        exchange.answer(202 if exchange.path == "/messages" else 405)
+
+    script.on = {"POST": take, "GET": listen}
+
+    with serving(script) as url, pytest.raises(McpTimeoutError) as error:
+        ask(url, timeout_s=300, start_s=0.5)
+
+    assert (error.value.stage, error.value.timeout_s) == ("start of the conversation", 0.5)
+
+
+def test_an_old_server_may_take_its_time_for_the_tool_alone() -> None:
+    script, said = Script(), Queue[bytes]()
+
+    def listen(exchange: Exchange, _: Any) -> None:  # noqa: ANN401 - JSON
+        exchange.begin(content_type=EVENTS)
+        exchange.write(b"event: endpoint\ndata: /messages\n\n")
+        for _count in range(2):
+            exchange.write(said.get())
+
+    def take(exchange: Exchange, message: Any) -> None:  # noqa: ANN401 - JSON
+        exchange.answer(202 if exchange.path == "/messages" else 405)
+        if exchange.path == "/messages" and message["method"] == "initialize":
+            begun = {"protocolVersion": "2024-11-05", "capabilities": {}}
+            said.put(event(rpc(message, {**begun, "serverInfo": {"name": "s", "version": "1"}})))
+        if exchange.path == "/messages" and message["method"] == "tools/call":
+            exchange.wait(1)
+            said.put(event(rpc(message, content("late"))))
+
+    script.on = {"POST": take, "GET": listen}
+
+    with serving(script) as url:
+        assert text_of(ask(url, start_s=0.5)) == "late"
 
 
 def test_an_answer_whose_id_is_text_is_the_answer() -> None:

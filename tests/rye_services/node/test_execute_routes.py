@@ -165,6 +165,20 @@ def test_an_accepted_execution_is_carried_out_and_its_answer_kept(project: Remot
     assert row["execution_status"] == "success"
 
 
+def test_the_answer_of_an_awaited_execution_is_given_once(project: RemoteProject) -> None:
+    body = {"parameters": {"text": "later"}, "async": True, "awaited": True}
+    thread_id = project.ask("tool:echo", **body).json["thread_id"]
+    project.ended(thread_id)
+
+    first = project.user.ask("POST", f"/threads/{thread_id}/answer")
+    second = project.user.ask("POST", f"/threads/{thread_id}/answer")
+
+    assert (first.status, first.json["result"]["data"]["said"]) == (200, "later"), first.json
+    assert first.json.keys() == project.ask("tool:echo", parameters={"text": "now"}).json.keys()
+    assert second.status == 404
+    assert second.json["detail"]["error"] == f"no answer is kept of {thread_id}"
+
+
 def test_a_tool_that_fails_is_answered_with_200(project: RemoteProject) -> None:
     reply = project.ask("tool:sh", secret_envelope=project.envelope(SCRIPT="exit 3"))
 
@@ -192,6 +206,11 @@ def test_a_tool_that_fails_is_answered_with_200(project: RemoteProject) -> None:
         ({"item_id": "tool:echo", "vault_keys": "A"}, 400, "vault_keys: expected a list of names"),
         ({"item_id": "tool:echo", "project_path": ""}, 400, "project_path: expected a text"),
         ({"item_id": "tool:echo", "async": "yes"}, 400, "async: expected true or false"),
+        (
+            {"item_id": "tool:echo", "awaited": True},
+            400,
+            "awaited: expected async beside it: this request is answered itself",
+        ),
         (
             {"item_id": "tool:echo", "paramaters": {}},
             400,

@@ -17,10 +17,17 @@ def test_an_id_is_a_namespace_a_category_and_a_name() -> None:
     assert name.ref.category == "ada/text/words"
 
 
+def test_an_id_may_have_no_category() -> None:
+    name = item_name("tool", "my/heavy-compute")
+
+    assert (name.namespace, name.category, name.name) == ("my", "", "heavy-compute")
+
+
 @pytest.mark.parametrize(
     "item_id",
     [
-        "", "a/b", "/a/b/c", "ada/b/c/", "ada//c", "ada/../c", "ada/./c", "ada/b/c d", "Ada/b/c",
+        "", "ada", "ada/", "a/b",
+        "/a/b/c", "ada/b/c/", "ada//c", "ada/../c", "ada/./c", "ada/b/c d", "Ada/b/c",
         "ada/b/c.", "ada/b/nul", "ada/b/con.py", "a/b/c", "ada/b\\c/d", "ada/b/é", "ada/b/c\n",
         "ada/b/-c", "ada/b/" + "c" * 101, "ada/" + "b/" * 11 + "c", "ada/b/c\0",
     ],
@@ -38,7 +45,7 @@ def test_every_valid_id_is_a_valid_path_on_every_system(item_id: str) -> None:
         return
 
     require_plain_path(name.id)
-    assert f"{name.namespace}/{name.category}/{name.name}" == item_id
+    assert "/".join(filter(None, (name.namespace, name.category, name.name))) == item_id
 
 
 def test_config_cannot_be_published() -> None:

@@ -93,6 +93,7 @@ def test_an_error_of_rye_is_an_answer_with_a_hint(workspace: Workspace) -> None:
     envelope = dict(answer.envelope)
     assert answer.exit_status == 4
     assert envelope.pop("metadata")["error_code"] == "UNSIGNED"
+    assert [event["step"] for event in envelope.pop("trace")] == ["resolve", "verify_integrity"]
     assert envelope == {
         "status": "error",
         "error": f"unsigned item, expected a rye:signed line: {path}",
@@ -102,7 +103,6 @@ def test_an_error_of_rye_is_an_answer_with_a_hint(workspace: Workspace) -> None:
         "hint": f"read it, and if you trust it: rye sign {path}",
         "item_id": "mine/t",
         "chain": [],
-        "trace": [],
     }
 
 

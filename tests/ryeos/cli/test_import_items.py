@@ -13,6 +13,7 @@ from tests.support.mcp_servers import LISTING_SERVER
 from tests.support.programs import require_program
 from tests.support.replaced import kept_copies
 
+VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "imports"
 ECHO = {"command": "echo-server", "args": ["--fast"], "env": {"ECHO_TOKEN": "t0p-secret"}}
 
 
@@ -115,6 +116,47 @@ def offering(cli: CommandLine) -> dict[str, Any]:
     (cli.home / "list.json").write_text(json.dumps(tools), "utf-8")
     words = ["-I", "-S", str(LISTING_SERVER), str(cli.home / "list.json")]
     return {"command": sys.executable, "args": words, "env": {"ADD_KEY": "k3y-of-add"}}
+
+
+def test_the_rights_of_a_local_server_are_tried_before_they_are_proposed(
+    signer: CommandLine, tmp_path: Path
+) -> None:
+    rates, code = tmp_path / "rates/rates.json", tmp_path / "code/server.py"
+    for path, text in (
+        (rates, "{}"),
+        (code, f"open({str(rates)!r})\n{LISTING_SERVER.read_text('utf-8')}"),
+    ):
+        path.parent.mkdir()
+        path.write_text(text, "utf-8")
+    refused = offering(signer)
+    refused["args"][2] = str(code)
+    settings(signer, add=offering(signer), rates=refused)
+
+    done = signer("import", "--yes", "--json")
+
+    notes = {one["name"]: one["notes"] for one in done.json["items"]}
+    assert notes["add"] == []
+    assert notes["rates"][-1] == (
+        f"with these rights it does not start: it was refused: read {rates}; if it may have that,"
+        f' write into its header: sandbox: {{read: ["{rates}"]}}'
+    )
+    assert "rates: with these rights it does not start" in done.stderr
+
+
+@pytest.mark.parametrize("how", [[], ["--dry-run", "--yes"]])
+def test_a_server_is_tried_only_once_a_person_agreed(
+    signer: CommandLine, tmp_path: Path, how: list[str]
+) -> None:
+    mark, code = tmp_path / "mark/started.txt", tmp_path / "code/server.py"
+    for path in (mark, code):
+        path.parent.mkdir()
+    code.write_text("import sys\nopen(sys.argv[1], 'a').write('x')\n", "utf-8")
+    mark.write_text("", "utf-8")
+    settings(signer, one={"command": sys.executable, "args": ["-I", str(code), str(mark)]})
+
+    signer("import", *how)
+
+    assert mark.read_text("utf-8") == ""
 
 
 def test_rye_takes_the_place_of_the_servers_in_a_client(
@@ -325,3 +367,70 @@ def test_a_clone_with_the_line_ends_of_windows_is_used_as_it_was_signed(
 
     assert [one.status for one in used] == [0, 0, 0, 0], [one.stderr for one in used]
     assert mixed.status == 4
+
+
+MAKEFILE = "t:\n\t@echo task $(ENV)\n"
+
+
+def test_a_task_is_a_short_item_that_says_what_it_runs_and_is_refused_once_that_changes(
+    signer: CommandLine,
+) -> None:
+    require_program("make")
+    makefile = signer.project / "Makefile"
+    makefile.write_text(MAKEFILE, "utf-8")
+    signer("import", "--yes")
+    text = (signer.project / ".ai/tools/tasks/make/t.yaml").read_text("utf-8")
+
+    ran = signer("run", "tasks/make/t", "env=prod")
+    makefile.write_text(MAKEFILE.replace("task", "other"), "utf-8")
+    changed = signer("run", "tasks/make/t")
+    again = signer("import", "--yes", "--force")
+
+    assert len(text.splitlines()) <= 15
+    assert '  runs:\n    - "@echo task $(ENV)"\n' in text
+    assert (ran.status, ran.stdout) == (0, "task prod\n"), ran.stderr
+    assert changed.status == 1
+    assert "Makefile: changed since it was signed" in changed.stderr
+    assert "rye import --force" in changed.stderr
+    assert again.status == 0, again.stderr
+    assert signer("run", "tasks/make/t").stdout == "other\n"
+
+
+def earlier_task(cli: CommandLine) -> Path:
+    """A task as an earlier version imported it: Python, signed."""
+    (cli.project / "Makefile").write_text(MAKEFILE, "utf-8")
+    tool = cli.project / ".ai/tools/tasks/make/t.py"
+    tool.parent.mkdir(parents=True)
+    tool.write_bytes((VECTORS / "earlier_task.txt").read_bytes())
+    cli.json("sign", "tool:tasks/make/t")
+    return tool
+
+
+def test_a_task_that_was_imported_as_python_goes_on_working(signer: CommandLine) -> None:
+    require_program("make")
+    earlier_task(signer)
+
+    ran = signer("run", "tasks/make/t", "env=prod")
+    again = signer.json("import", "--yes")
+
+    assert (ran.status, ran.stdout) == (0, "task prod\n"), ran.stderr
+    assert [row["state"] for row in again["items"]] == ["there already"]
+
+
+def test_a_task_that_was_imported_as_python_is_replaced_when_that_is_asked_for(
+    signer: CommandLine,
+) -> None:
+    require_program("make")
+    tool = earlier_task(signer)
+    (signer.project / "Makefile").write_text(MAKEFILE.replace("task", "other"), "utf-8")
+
+    refused = signer("import", "--yes")
+    replaced = signer("import", "--yes", "--force")
+
+    assert refused.status == 1
+    assert "--force replaces it" in refused.stdout
+    assert replaced.status == 0, replaced.stderr
+    assert not tool.exists()
+    assert tool.with_suffix(".yaml").exists()
+    assert len(kept_copies(signer.user_space.ai, tool)) == 1
+    assert signer("run", "tasks/make/t").stdout == "other\n"

@@ -196,6 +196,25 @@ def test_a_pushed_item_is_found_shown_and_pulled(client: Client) -> None:
     assert entry["fingerprint"] == client.login["fingerprint"]
 
 
+def test_an_id_of_two_parts_is_published_found_and_pulled(client: Client) -> None:
+    """``my/heavy-compute``: a namespace and a name, without a category between them."""
+    cli, item_id = client.cli, f"{client.account.name}/heavy-compute"
+    path = cli.project_space.ai / "tools" / f"{item_id}.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(item_text("tool", item_id), "utf-8")
+    assert cli("sign", path).status == 0
+
+    pushed = cli.json("registry", "push", item_id)
+    path.unlink()
+    found = cli.json("registry", "search", "--namespace", client.account.name)
+    pulled = cli.json("registry", "pull", item_id)
+
+    assert pushed["skipped"] is False
+    assert [one["item_id"] for one in found["results"]] == [item_id]
+    assert pulled["placed"] == "written"
+    assert path.is_file()
+
+
 def test_a_pulled_item_runs_after_it_was_signed_here(client: Client) -> None:
     client.publish()
     client.cli("registry", "pull", client.item_id())

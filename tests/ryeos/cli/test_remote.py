@@ -1,6 +1,8 @@
 """``rye remote ...`` against a real node, as a user types it."""
 
 import os
+import signal
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,9 +12,11 @@ from sqlalchemy import func, select
 from lillux.signing import load_keypair
 from rye_services.database import Database, threads
 from ryeos.items.refs import Space
-from tests.support.command_line import CommandLine
+from ryeos.remote.node import Node as RemoteNode
+from tests.support.command_line import CommandLine, program_of
 from tests.support.endings import wait_until
 from tests.support.node import Node, running_node
+from tests.support.terminal import Terminal
 
 pytest_plugins = ("tests.support.node",)
 
@@ -87,6 +91,99 @@ def test_a_push_reports_its_result(user: User) -> None:
     assert second.stdout == f"project on default: {first['snapshot_hash'][:12]}, nothing new\n"
     third = user.cli.json("remote", "push")
     assert (third["ref_published"], third["head_moved"]) == (True, False)
+
+
+class Repository:
+    """A project with files beside ``.ai``, some of which git ignores, and no rules of its own."""
+
+    def __init__(self, folder: Path, bundle: Space, node: Node) -> None:
+        self.user = User(folder, bundle, node)
+        (self.user.cli.project / ".ai/config/cas/manifest.yaml").unlink()
+        for path in ("README.md", "src/a.py", "src/gen/x.py", "build/out", "a.log", ".env"):
+            self.user.write(path, f"{path}\n")
+        self.user.write(".gitignore", "build/\n*.log\n")
+        self.user.write("src/.gitignore", "gen\n")
+
+    TRAVELS = (".gitignore", "README.md", "src/.gitignore", "src/a.py")
+
+    def files_there(self, folder: Path, bundle: Space, node: Node) -> list[str]:
+        """What a second machine of this user gets of the project, but ``.ai``."""
+        other = User(folder, bundle, node, like=self.user)
+        accepted = ("--accept", ".gitignore", "--accept", "src/.gitignore")
+        other.write(".ai/config/cas/manifest.yaml", self.rules)
+        other.cli.json("remote", "pull", *accepted)
+        project = other.cli.project
+        found = (path.relative_to(project) for path in project.rglob("*") if path.is_file())
+        return sorted(str(path) for path in found if path.parts[0] != ".ai")
+
+    @property
+    def rules(self) -> str:
+        return self.user.read(".ai/config/cas/manifest.yaml")
+
+
+@pytest.fixture
+def repository(tmp_path: Path, bundle: Space, shared_node: Node) -> Repository:
+    return Repository(tmp_path / "here", bundle, shared_node)
+
+
+def test_a_push_takes_the_repository_but_what_git_ignores_when_that_is_asked_for(
+    repository: Repository, tmp_path: Path, bundle: Space, shared_node: Node
+) -> None:
+    cli = repository.user.cli
+
+    first = cli("remote", "push", "--repository")
+    repository.user.write("src/b.log", "later\n")
+    second = cli("remote", "push")
+    again = cli("remote", "push", "--repository")
+
+    assert first.status == 0, first.stderr
+    assert "nothing new" in second.stdout
+    assert again.status == 2
+    assert ".ai/config/cas/manifest.yaml: says already which files travel" in again.stderr
+    there = repository.files_there(tmp_path / "there", bundle, shared_node)
+    assert there == list(Repository.TRAVELS)
+
+
+def test_a_run_on_the_node_leaves_out_what_git_ignores_as_well(repository: Repository) -> None:
+    user = repository.user
+    user.write(
+        ".ai/tools/mine/make.sh",
+        SPEAKING.replace("echo said", "mkdir -p build; echo 1 > build/new; echo 2 > src/new.py"),
+    )
+    user.cli.json("sign", "tool:mine/make")
+    user.cli.json("remote", "push", "--repository")
+
+    ran = user.cli.json("run", "mine/make", "--target", "remote")
+
+    assert ran["remote"]["applied"] == ["src/new.py"]
+
+
+def test_a_person_is_asked_at_the_first_push_and_not_again(
+    repository: Repository, tmp_path: Path
+) -> None:
+    cli = repository.user.cli
+    program = str(program_of(cli, tmp_path))
+
+    with Terminal([program, "remote", "push"], cli.env, cli.project) as terminal:
+        asked = terminal.type("", until="[y/N]")
+        terminal.type("y\r", until="objects sent")
+        status = terminal.status()
+
+    assert status == 0
+    assert "Take the other files too, but what .gitignore names (4 files, 0.0 MB)?" in asked
+    assert "gitignore: true" in repository.rules
+    assert "only .ai travels" not in cli("remote", "push").stderr
+
+
+def test_a_first_push_without_a_terminal_takes_ai_alone_and_says_so(
+    repository: Repository,
+) -> None:
+    first, second = (repository.user.cli("remote", "push") for _ in range(2))
+
+    assert "only .ai travels; with the other 4 files, 0.0 MB: rye remote push --repository" in (
+        first.stderr
+    )
+    assert second.stderr == ""
 
 
 def test_a_run_reports_the_merge_before_it(user: User, other: User) -> None:
@@ -597,9 +694,9 @@ def test_a_run_that_outlasts_the_wait_goes_on_there(user: User, gate: Path) -> N
 
     gate.touch()
     assert done.status == 124
-    assert "no result within 1 s; the run continues there" in done.stderr
-    assert "rye remote threads --remote default" in done.stderr
     (row,) = user.cli.json("remote", "threads")["threads"]
+    assert f"no result in time; {row['thread_id']} continues there" in done.stderr
+    assert f"rye remote thread {row['thread_id']} --wait --remote default" in done.stderr
     assert user.cli("remote", "thread", row["thread_id"], "--wait").status == 0
 
 
@@ -642,6 +739,101 @@ def test_output_of_a_run_on_a_node_is_shown_while_it_runs(user: User, gate: Path
     assert [(one["stream"], one["text"]) for one in during["pieces"]] == [("stderr", "began\n")]
     assert (followed.status, followed.stdout, followed.stderr) == (0, "", "began\n")
     assert user.cli.json("remote", "thread", thread_id)["thread"]["state"] == "completed"
+
+
+TELLING = """\
+__version__ = "1.0.0"
+__tool_type__ = "python"
+__executor_id__ = "rye/core/runtimes/python/script"
+__category__ = "mine"
+__tool_description__ = "Says one line for each file that comes"
+import json, pathlib, sys, time
+folder = pathlib.Path(json.load(sys.stdin)["folder"])
+for number in range(4):
+    print(number, file=sys.stderr if number % 2 else sys.stdout, flush=True)
+    while not (folder / str(number)).exists():
+        time.sleep(0.02)
+sys.exit(5)
+"""
+
+
+class Followed:
+    """A program that runs ``mine/telling`` on the node, both of its streams in one file."""
+
+    def __init__(self, user: User, folder: Path) -> None:
+        user.write(".ai/tools/mine/telling.py", TELLING)
+        user.cli.json("sign", "tool:mine/telling")
+        self._folder, self._file = folder, folder / "written"
+        program = program_of(user.cli, folder)
+        with self._file.open("wb") as written:
+            self._process = subprocess.Popen(
+                [program, "run", "mine/telling", f"folder={folder}", "--target", "remote"],
+                cwd=user.cli.project,
+                env=user.cli.env,
+                stdin=subprocess.DEVNULL,
+                stdout=written,
+                stderr=written,
+            )
+
+    @property
+    def written(self) -> str:
+        return self._file.read_text(encoding="utf-8")
+
+    def go_on(self, number: int) -> None:
+        (self._folder / str(number)).touch()
+
+    def interrupt(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+
+    def status(self) -> int:
+        return self._process.wait(60)
+
+
+def test_a_run_with_a_target_is_shown_while_it_runs(user: User, tmp_path: Path) -> None:
+    followed = Followed(user, tmp_path)
+
+    for number in range(4):
+        seen = "".join(f"{one}\n" for one in range(number + 1))
+        wait_until(lambda seen=seen: followed.written == seen)  # type: ignore[misc]
+        followed.go_on(number)
+
+    assert followed.status() == 1
+    assert followed.written == "0\n1\n2\n3\nerror: mine/telling exited with code 5\n"
+
+
+def test_an_interrupt_ends_the_run_on_the_node(user: User, tmp_path: Path) -> None:
+    followed = Followed(user, tmp_path)
+    wait_until(lambda: followed.written == "0\n")
+
+    followed.interrupt()
+
+    assert followed.status() == 130
+    (row,) = user.cli.json("remote", "threads")["threads"]
+    assert row["state"] == "cancelled"
+    assert f"{row['thread_id']} is being ended" in followed.written
+    assert "error: cancelled by " in followed.written
+
+
+def test_a_followed_run_shows_what_the_log_of_the_node_had_no_room_for(user: User) -> None:
+    user.write(".ai/tools/mine/much.sh", SPEAKING.replace("echo boom >&2", "seq 200000; echo end"))
+    user.cli.json("sign", "tool:mine/much")
+
+    there = user.cli("run", "mine/much", "--target", "remote")
+
+    assert (there.status, there.stderr) == (0, "")
+    assert there.stdout == user.cli("run", "mine/much").stdout
+
+
+def test_a_node_that_lets_no_run_be_followed_shows_its_output_at_the_end(
+    user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RemoteNode, "keeps_answers", lambda _: False)
+    user.write(".ai/tools/mine/speaking.sh", SPEAKING)
+    user.cli.json("sign", "tool:mine/speaking")
+
+    done = user.cli("run", "mine/speaking", "--target", "remote")
+
+    assert (done.status, done.stdout, done.stderr) == (0, "said\n", "boom\n")
 
 
 def test_a_run_on_a_node_is_cancelled(user: User, gate: Path) -> None:

@@ -3,10 +3,12 @@
 import os
 from collections.abc import Callable, Iterator
 from threading import Thread
+from typing import Any
 
 import pytest
 
 from lillux.cancellation import Cancellation
+from ryeos.run.model import ExecutionRequest
 from ryeos.run.thread_control import ask_for_end
 from tests.support.children import Lifeline
 from tests.support.graph_runs import GraphGround
@@ -114,6 +116,31 @@ def test_a_graph_takes_no_longer_than_it_may(
     data = answer.envelope["data"]
     assert (answer.envelope["code"], data["status"]) == ("TIMEOUT", "error")
     assert data["error"] == "the graph timed out after 0.7 seconds"
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "seconds"),
+    [
+        ("", {}, 300),
+        ("timeout: 7200", {}, 7200),
+        ("timeout: 0", {}, None),
+        ("", {"in_background": True}, None),
+        ("timeout: 60", {"in_background": True}, 60),
+    ],
+)
+def test_a_graph_has_300_seconds_unless_it_says_otherwise(
+    ground: GraphGround,
+    config: str,
+    options: dict[str, Any],
+    seconds: float | None,
+) -> None:
+    ground.graph("demo/g", f"config:\n  start: a\n  {config}\n  nodes: {{a: {{type: return}}}}\n")
+    request = ExecutionRequest(item_id="demo/g", dry_run=True, **options)
+
+    planned = ground.fresh().executor.execute(request)
+
+    assert planned.success, planned.error
+    assert planned.metadata["timeout_s"] == seconds
 
 
 def test_a_caller_may_give_a_graph_less_time(ground: GraphGround, lifeline: Lifeline) -> None:

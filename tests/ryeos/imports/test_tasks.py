@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ryeos.imports.plan import ImportPlan, ImportSource
-from ryeos.imports.tasks import read_tasks
+from ryeos.imports.tasks import further_files, read_tasks
 from ryeos.items.errors import RyeError
+from ryeos.items.task_items import TaskItem
+from ryeos.items.yaml import parse_yaml
 from tests.support.errors import coded
 from tests.support.programs import require_program
 
@@ -47,9 +49,9 @@ def test_targets_of_a_makefile_are_tools_with_variables_as_parameters() -> None:
     test = next(item for item in plan.items if item.name == "test")
 
     assert list(shown(plan)) == ["all", "test", "clean"]
-    assert b"__tool_description__ = 'runs the tests'" in test.data
-    assert b"('mode', 'MODE', 'assign')" in test.data
-    assert b"'parts.mk'" in test.data
+    assert b'description: "runs the tests"' in test.data
+    assert b'[["mode", "MODE", "assign"]]' in test.data
+    assert b'"parts.mk": ' in test.data
     assert any("build/%.o" in note for note in plan.notes)
 
 
@@ -62,7 +64,7 @@ def test_tasks_of_mise_are_tools_and_their_files_are_pinned() -> None:
         "hello": "echo hello",
         "deploy": "the file deploy.sh",
     }
-    assert b"'deploy.sh'" in deploy.data
+    assert b'"deploy.sh": ' in deploy.data
 
 
 @pytest.mark.usefixtures("no_just")
@@ -71,8 +73,8 @@ def test_recipes_are_read_without_just_too() -> None:
     build = plan.items[0]
 
     assert list(shown(plan)) == ["build", "count", "hello"]
-    assert b"('target', '', 'value'), ('flags', '', 'list')" in build.data
-    assert b"'more.just'" in build.data
+    assert b'["target", "", "value", "debug"], ["flags", "", "list"]' in build.data
+    assert b'"more.just": ' in build.data
     assert "small reader" in plan.notes[0]
 
 
@@ -131,12 +133,21 @@ def test_long_lines_are_read_in_linear_time(name: str, tmp_path: Path) -> None:
     assert plan.items == () or len(plan.items) <= 200
 
 
+KEYS = [
+    "version",
+    "tool_type",
+    "executor_id",
+    "category",
+    "description",
+    "config_schema",
+    "sandbox",
+    "config",
+]
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=200)
 
 
 @given(TEXTS)
-def test_no_text_of_a_makefile_becomes_code(text: str) -> None:
-    import ast
+def test_no_text_of_a_makefile_becomes_another_key_of_its_tool(text: str) -> None:
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory() as folder:
@@ -144,11 +155,11 @@ def test_no_text_of_a_makefile_becomes_code(text: str) -> None:
         for item in plan.items:
             if item.problems:
                 continue
-            found = [
-                n.names[0].name for n in ast.parse(item.data).body if isinstance(n, ast.Import)
-            ]
-            own = ["hashlib", "json", "os", "pathlib", "re", "shutil", "subprocess", "sys"]
-            assert found == own
+            header = parse_yaml(item.data.decode(), "tool")
+            assert list(header) == KEYS
+            said = TaskItem.from_config(header["config"])
+            assert said.runs == item.steps
+            assert said.command[:3] == ("make", "--no-print-directory", "-f")
             assert item.shown.isprintable()
 
 
@@ -207,7 +218,7 @@ def test_variables_that_nothing_sets_are_parameters_of_a_target(tmp_path: Path) 
     text = "A = 1\nt:\n\tdeploy $(A) $(ENV) $${HOME} $@ $(CC) $(call f,x)\n"
     (item,) = written(text, "Makefile", tmp_path).items
 
-    assert b"ARGUMENTS = [('env', 'ENV', 'assign')]" in item.data
+    assert b'arguments: [["env", "ENV", "assign"]]' in item.data
 
 
 def test_a_part_that_may_be_absent_is_held_to_be_so(tmp_path: Path) -> None:
@@ -215,7 +226,7 @@ def test_a_part_that_may_be_absent_is_held_to_be_so(tmp_path: Path) -> None:
     (item,) = written(text, "Makefile", tmp_path).items
 
     assert item.problems == ()
-    assert b"ABSENT = ['.env', 'local.mk', 'x.mk']" in item.data
+    assert b'absent: [".env", "local.mk", "x.mk"]' in item.data
     assert any("line 1: .env: not there" in note for note in item.notes)
 
 
@@ -278,7 +289,7 @@ end = "echo end"
         "two: echo 3",
         "end: echo end",
     ]
-    assert b"'lint.sh'" in item.data
+    assert b'"lint.sh": ' in item.data
 
 
 def test_a_task_of_mise_that_is_not_read_refuses_those_alone_that_run_it(tmp_path: Path) -> None:
@@ -353,9 +364,9 @@ def test_parts_of_a_justfile_are_its_imports_and_modules_alone(just_folder: Path
     item = next(one for one in plan.items if one.name == "deploy")
 
     assert item.problems == ()
-    for name in (b"'sub/more.just'", b"'sub/last.just'", b"'db.just'"):
+    for name in (b'"sub/more.just"', b'"sub/last.just"', b'"db.just"'):
         assert name in item.data
-    assert b"ABSENT = ['none.just', 'gone.just', 'gone/mod.just'" in item.data
+    assert b'absent: ["none.just", "gone.just", "gone/mod.just"' in item.data
     assert {"deploy", "end", "db::up", "db::down"} == set(shown(plan))
 
 
@@ -366,27 +377,19 @@ def test_an_absent_module_is_named_with_its_line(no_just: None, tmp_path: Path) 
 
 
 def run_tool(item: object, folder: Path, **given: object) -> str:
-    """What a tool prints, started as the runtime does it, with a runner that prints its words."""
-    import json
+    """What a task prints, or why it does not run; its runner prints its words."""
     import subprocess
-    import sys
 
     from ryeos.imports.plan import ProposedItem
 
     assert isinstance(item, ProposedItem)
-    place = folder / f".ai/tools/{item.ref.id}.py"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_bytes(item.data)
-    done = subprocess.run(
-        [sys.executable, place],
-        input=json.dumps(given),
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        env={"PATH": str(folder / "bin")},
-        check=False,
-    )
-    return done.stdout + done.stderr
+    said = TaskItem.from_config(parse_yaml(item.data.decode(), "tool")["config"])
+    try:
+        said.require_unchanged(folder)
+        words = [str(folder / "bin" / said.command[0]), *said.command[1:], *said.words(given)]
+    except RyeError as error:
+        return str(error)
+    return subprocess.run(words, capture_output=True, encoding="utf-8", check=True).stdout
 
 
 @pytest.fixture
@@ -467,7 +470,7 @@ def test_an_include_by_a_variable_of_one_value_is_pinned(tmp_path: Path) -> None
     (item,) = written("X := a\ninclude $(X).mk\nt:\n\techo\n", "Makefile", tmp_path).items
 
     assert item.problems == ()
-    assert b"'a.mk'" in item.data
+    assert b'"a.mk": ' in item.data
 
 
 @pytest.mark.parametrize(
@@ -488,3 +491,21 @@ def test_long_lists_of_needs_are_shown_whole(tmp_path: Path) -> None:
     plan = written(f"all: {needs}\n{rules}", "Makefile", tmp_path)
 
     assert steps(plan, "all")[-1] == "need599: echo 599"
+
+
+def test_a_tool_that_says_that_it_runs_something_else_is_named_to_its_signer(
+    tmp_path: Path,
+) -> None:
+    (item,) = written("t:\n\techo one\n", "Makefile", tmp_path).items
+    lying = item.data.replace(b"echo one", b"echo two")
+
+    true, untrue = (
+        further_files(TaskItem.from_config(parse_yaml(data.decode(), "tool")["config"]), tmp_path)
+        for data in (item.data, lying)
+    )
+
+    assert [(one.path, one.problem) for one in true] == [("Makefile", "")]
+    assert [one.problem for one in untrue] == [
+        "",
+        "is not what the task of its file runs; import it again",
+    ]

@@ -23,6 +23,7 @@ from ryeos.items.header_values import MetadataError
 from ryeos.mcp.hints import COMMAND, COMMAND_WORDS, USERS_COMMAND, for_callers
 from ryeos.mcp.questions import refusal
 from ryeos.mcp.results import tool_result
+from ryeos.trust.approvals import not_approved
 from tests.support.workspace import ROOT
 
 VALIDATE = '{"item_id": "tool:mine/g", "parameters": {"validate": true}}'
@@ -122,7 +123,7 @@ def test_a_hint_over_mcp_names_a_call_and_no_command_or_flag(hint: str, expected
 
 
 def test_a_warning_is_reworded_too() -> None:
-    warning = "x: not read, as you have not approved it: rye trust"
+    warning = not_approved("x", "read")
 
     result = tool_result({"status": "success", "warnings": [warning]})
 

@@ -19,6 +19,8 @@ from ryeos.items.errors import (
     UntrustedKeyError,
     VerbArgumentError,
 )
+from ryeos.items.refs import Kind
+from ryeos.trust.known_texts import text_digest
 from tests.support.errors import coded
 from tests.support.workspace import Workspace
 
@@ -53,6 +55,7 @@ def test_an_item_is_its_text_its_metadata_and_its_inputs(workspace: Workspace) -
             "tool_type": "python",
         },
         "total_chars": len(text),
+        "text_sha256": text_digest(Kind.TOOL, path, text.encode()),
         "project_path": str(workspace.project_path),
         "input_schema": {"type": "object", "properties": {"n": {"type": "integer"}}},
     }

@@ -3,9 +3,11 @@
 import json
 import os
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
+from itertools import cycle
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -16,6 +18,8 @@ from ryeos.app.sign import sign
 from ryeos.graph.conditions import OPERATORS
 from ryeos.mcp.results import tool_result
 from ryeos.run.functions import FunctionHost
+from ryeos.run.model import ExecutionRequest
+from ryeos.run.threads import Payload, ThreadsPlace, parse_payload
 from tests.support.mcp_conversation import Conversation
 from tests.support.workspace import Workspace
 
@@ -121,6 +125,32 @@ def test_a_call_of_what_waits_says_so_and_names_the_call_to_repeat(model: Model)
     assert ran["data"] == {"value": 1}
 
 
+def test_a_tool_that_nothing_runs_is_refused_before_a_person_is_asked_to_try_it(
+    model: Model,
+) -> None:
+    whole = tool("return {}")
+    lines = [one for one in whole.splitlines() if "executor_id" not in one]
+    lacking, plain = "\n".join(lines) + "\n", "def execute(params):\n    return {}\n"
+
+    refused = [
+        model.answer("sign", item_id="tool:mine/x", content=text, try_parameters={})
+        for text in (lacking, plain)
+    ]
+    module = model.answer("sign", item_id="tool:mine/x", content=lacking)
+    complete = model.answer("sign", item_id="tool:mine/x", content=whole, try_parameters={})
+
+    assert {one["code"] for one in refused} == {"VALIDATION_FAILED"}
+    assert all("expected executor_id" in one["error"] for one in refused)
+    assert "declares no executor: nothing runs it" in module["warnings"][0]
+    assert "warnings" not in complete
+
+
+def test_a_directive_is_read_without_the_lines_of_its_signature(model: Model) -> None:
+    text = model.text("load", item_id="directive:rye/authoring/create_tool")
+
+    assert text.startswith("# Create a tool\n")
+
+
 def test_a_run_is_resumed_after_a_repair_of_its_step_or_of_the_graph_itself(model: Model) -> None:
     for repaired in ("tool:mine/step", "tool:mine/g"):
         model.put("tool:mine/step", tool("raise ValueError(1)"))
@@ -173,6 +203,90 @@ def test_of_two_agents_the_second_hears_that_it_replaces_and_the_first_runs_its_
     assert (theirs["data"], known["data"]) == ({"by": 2}, {"by": 2})
 
 
+def signed_texts_in_turn(path: Path, texts: Iterable[bytes], ended: Event) -> None:
+    """Put these texts into the place of a file by turns, until the end."""
+    for text in cycle(texts):
+        if ended.is_set():
+            return
+        replaced(path, text.decode())
+
+
+def test_of_texts_that_change_places_while_the_first_agent_calls_none_runs_but_its_own(
+    model: Model, other: Model
+) -> None:
+    path, signed = model.workspace.project_path / ".ai/tools/mine/x.py", []
+    for number, agent in ((2, other), (1, model)):
+        agent.answer("sign", item_id="tool:mine/x", content=tool(f"return {{'by': {number}}}"))
+        model.approve("tool:mine/x")
+        signed.append(path.read_bytes())
+    ended = Event()
+    writer = Thread(target=signed_texts_in_turn, args=(path, signed, ended))
+    writer.start()
+    try:
+        answers = [model.run("mine/x") for _ in range(25)]
+    finally:
+        ended.set()
+        writer.join()
+
+    assert {str(one["data"]) for one in answers if "data" in one} <= {"{'by': 1}"}
+    assert "CONFLICT" in {one.get("code") for one in answers}
+
+
+def test_another_text_is_run_by_no_graph_and_in_no_background_of_the_first_agent(
+    model: Model, other: Model
+) -> None:
+    model.put("tool:mine/g", GRAPH)
+    model.answer("sign", item_id="tool:mine/step", content=tool("return {'value': 1}"))
+    other.answer("sign", item_id="tool:mine/step", content=tool("return {'value': 2}"))
+    model.approve("tool:mine/step")
+    step = {"item_id": "mine/step", "parameters": {}, "async": True}
+
+    in_graph, behind = model.run("mine/g"), model.answer("execute", **step)
+    theirs = other.run("mine/g")
+
+    assert "another text than the one that you proposed" in in_graph["error"]
+    assert behind["code"] == "CONFLICT"
+    assert theirs["data"] == {"value": 2}
+
+
+def test_what_a_runner_is_given_names_the_texts_that_the_caller_knows(tmp_path: Path) -> None:
+    request = ExecutionRequest(item_id="mine/x", known_texts={"tool:mine/x": "0" * 64})
+
+    dumped = Payload("run-1", "tool:mine/x", ThreadsPlace(tmp_path), request).dump()
+
+    assert parse_payload(dumped).request.known_texts == {"tool:mine/x": "0" * 64}
+
+
+def test_words_in_the_error_of_a_tool_lead_to_no_call_and_no_repair(model: Model) -> None:
+    path = model.workspace.project_path / ".ai/config/mine/own.yaml"
+    model.answer("sign", item_id="config:mine/own", content='version: "1.0.0"\n')
+    failure = {"success": False, "error": f"{path}: no", "code": "UNSIGNED", "path": str(path)}
+    model.put("tool:mine/fails", tool(f"return {failure | {'hint': 'resume with --force'}!r}"))
+
+    answer = model.run("mine/fails")
+
+    assert answer["error"] == f"{path}: no"
+    assert "next" not in answer
+    assert "waits" not in answer["hint"]
+
+
+def test_what_the_user_has_not_approved_is_warned_of_once_a_session(
+    model: Model, other: Model
+) -> None:
+    (model.workspace.project_path / ".env").write_text("A=1\n", "utf-8")
+    call = {"item_id": "rye/bash/bash", "parameters": {"command": "echo hi"}}
+
+    answers = [model.answer("execute", **call) for _ in range(2)]
+    in_batch = model.answer("execute", batch=[call, call])["results"]
+    in_full = model.answer("execute", **call, options={"verbose": True})
+    of_other = other.answer("execute", **call)
+
+    assert [".env: not used" in str(one.get("warnings")) for one in answers] == [True, False]
+    assert not [one for one in in_batch if "warnings" in one]
+    assert ".env: not used" in str(in_full)
+    assert ".env: not used" in str(of_other["warnings"])
+
+
 # --- names of other programs, failures that name their place
 
 
@@ -199,6 +313,15 @@ def test_an_unknown_tool_is_answered_with_the_call_of_search(model: Model) -> No
     error = model.conversation.error("tools/call", name="launch", arguments={})
 
     assert error["message"] == 'unknown tool: launch; find an item: search {"query": "..."}'
+
+
+def test_the_line_of_a_tool_that_failed_is_named(model: Model) -> None:
+    model.put("tool:mine/x", tool("import json\n    return json.loads('{')"))
+
+    answer = model.run("mine/x")
+
+    assert answer["error"].startswith("JSONDecodeError: ")
+    assert answer["at"] == "x.py, line 11, in execute: return json.loads('{')"
 
 
 def test_the_failed_node_of_a_graph_is_named(model: Model) -> None:
@@ -314,6 +437,19 @@ def test_a_variable_or_a_temporary_folder_that_its_sandbox_withholds_is_hinted(
     assert 'sandbox: {write: ["{tmp}"]}' in hints[1]
 
 
+@held
+def test_a_program_and_a_file_that_a_header_leaves_out_are_hinted_in_one_line(
+    model: Model,
+) -> None:
+    rights = 'sandbox: {read: ["{project}"]}\nconfig: {command: "date > a.txt; cat a.txt"}\n'
+    model.workspace.project.yaml_tool("mine/report", rights)
+    model.approve("tool:mine/report")
+
+    hint = model.run("mine/report")["hint"]
+
+    assert hint.endswith('sandbox: {write: ["{project}"], programs: ["cat"]}')
+
+
 def test_api_key_finds_the_page_on_secrets(model: Model) -> None:
     hits = model.answer("search", query="api key")["results"]
 
@@ -358,6 +494,29 @@ def test_settings_that_cannot_be_read_fail_the_tools_that_use_them_alone(model: 
     assert refused["hint"] == (
         'propose its repair: sign {"item_id": "config:mine/own", "content": "..."}'
     )
+
+
+@pytest.mark.parametrize("path", ["execution/execution", "mine/own"])
+def test_settings_whose_signature_does_not_hold_fail_the_tools_that_use_them(
+    model: Model, path: str
+) -> None:
+    folder = path.partition("/")[0]
+    text = f'version: "1.0.0"\ncategory: {folder}\ndefaults: {{timeout: 100}}\n'
+    model.put(f"config:{path}", text)
+    file = model.workspace.project_path / f".ai/config/{path}.yaml"
+    file.write_text(file.read_text("utf-8").replace("100", "900"), "utf-8")
+    uses = 'CONFIG_RESOLVE = {"path": "mine/own.yaml"}\n'
+    body = "def execute(params):\n    return {}\n"
+    model.workspace.project.signed_tool("mine/uses", body, executor=FUNCTION, extra=uses)
+
+    refused = model.run("mine/uses")
+    model.answer("sign", item_id=f"config:{path}", content=text)
+    model.approve(f"config:{path}")
+
+    assert refused["code"] == "INTEGRITY"
+    assert str(file) in refused["error"]
+    assert f'propose its repair: sign {{"item_id": "config:{path}"' in refused["hint"]
+    assert model.run("mine/uses")["status"] == "success"
 
 
 @pytest.mark.parametrize("is_dry", [True, False])

@@ -4,12 +4,15 @@ from typing import Any
 
 import pytest
 
+from lillux.schema import SchemaValidator
 from ryeos.items.errors import RyeError
+from ryeos.items.yaml import parse_yaml
 from ryeos.remote.settings import (
     RemoteConfigError,
     RemoteNotFoundError,
     Remotes,
     read_remotes,
+    validate_setting,
 )
 from ryeos.trust.config import Layer
 from tests.support.errors import coded
@@ -310,3 +313,31 @@ def test_the_name_of_a_project_has_only_visible_characters(tmp_path: Path, name:
 def test_the_root_of_the_file_system_has_no_name() -> None:
     with pytest.raises(RemoteConfigError):
         remotes().project_name(Path("/"))
+
+
+_SCHEMA = Path(__file__).parents[3] / "bundle.ai" / "tools" / "rye/core/remote.config-schema.yaml"
+_READ = {
+    "url": ("https://gpu.example.com", 5),
+    "key_env": ("GPU_KEY", "a key itself"),
+    "node_id": ("fp:0123456789abcdef", "0123"),
+    "timeout": (30.5, 0),
+    "roles": (["gpu"], "gpu"),
+    "allow_insecure": (True, "yes"),
+}
+
+
+def test_the_schema_of_remotes_says_what_is_read() -> None:
+    schema = parse_yaml(_SCHEMA.read_text("utf-8"), str(_SCHEMA))["schema"]
+    said = schema["properties"]["remotes"]["additionalProperties"]["properties"]
+
+    def fits(key: str, value: object) -> bool:
+        config = {"remotes": {"gpu": {key: value}}}
+        return SchemaValidator().validate_parameters(config, schema).valid
+
+    assert said.keys() - {"project_path"} == _READ.keys()
+    for key, (good, bad) in _READ.items():
+        validate_setting("remotes.gpu", key, good)
+        with pytest.raises(RemoteConfigError):
+            validate_setting("remotes.gpu", key, bad)
+        assert (fits(key, good), fits(key, bad), fits(key, None)) == (True, False, True)
+    assert not SchemaValidator().validate_parameters({"remotes": {"-a": {}}}, schema).valid

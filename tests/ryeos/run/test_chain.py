@@ -340,7 +340,10 @@ def test_the_elements_before_a_failure_are_known(workspace: Workspace) -> None:
 
     assert result.error == f"unsigned item, expected a rye:signed line: {path}"
     assert [element["item_id"] for element in result.chain] == ["mine/hello"]
-    assert [event["step"] for event in result.trace] == ["resolve", "verify_integrity"]
+    assert [event["step"] for event in result.trace] == [
+        *["resolve"] * 2,
+        *["verify_integrity"] * 2,
+    ]
 
 
 # --- short ids
@@ -392,6 +395,29 @@ def test_a_file_with_the_exact_id_wins_over_an_alias(workspace: Workspace) -> No
 
     assert chain.elements[1].item_id == "bash_runtime"
     assert chain.elements[1].space == "project"
+
+
+def test_a_new_runtime_is_used_by_its_name_and_the_alias_is_shown_as_hidden(
+    workspace: Workspace,
+) -> None:
+    """001, Adding New Runtimes: without a restart, and for no item that may not use it."""
+    link(workspace.user, "mine/of_user", "rust_runtime")
+    link(workspace.project, "mine/a", "rust_runtime")
+    rye = workspace.rye()
+    before = rye.executor.build_chain("mine/a").elements[1]
+    link(workspace.project, "rye/core/runtimes/rust_runtime", "subprocess")
+
+    chain = rye.executor.build_chain("mine/a")
+    of_user = rye.executor.build_chain("mine/of_user")
+
+    assert before.item_id == "rye/core/runtimes/rust/runtime"
+    assert [one.item_id for one in chain.elements] == [
+        "mine/a",
+        "rye/core/runtimes/rust_runtime",
+        "rye/core/primitives/subprocess",
+    ]
+    assert [one.ref.id for one in chain.elements[1].shadowed] == ["rye/core/runtimes/rust/runtime"]
+    assert of_user.elements[1].item_id == "rye/core/runtimes/rust/runtime"
 
 
 def test_a_name_that_two_executors_have_is_ambiguous(workspace: Workspace) -> None:
@@ -604,3 +630,25 @@ def test_the_digest_of_a_chain_changes_with_any_of_its_elements(workspace: Works
 
     assert first == again
     assert other != first
+
+
+@pytest.mark.parametrize(
+    ("item_id", "found"),
+    [
+        ("rye/core/runtimes/bash/bash", "a runtime, which runs tools that name it"),
+        ("rye/core/runtimes/mcp/stdio", "a runtime, which runs tools that name it"),
+        ("mine/r", "a runtime, which runs tools that name it"),
+        ("rye/core/primitives/state_graph", "the primitive that walks graphs"),
+    ],
+)
+def test_a_runtime_called_as_a_tool_is_refused_by_name(
+    workspace: Workspace, item_id: str, found: str
+) -> None:
+    workspace.project.sign(workspace.project.runtime("mine/r"))
+
+    refused = workspace.run(item_id, params={"command": "true"})
+
+    assert refused.metadata["error_code"] == "EXECUTOR_NOT_FOUND"
+    assert refused.error == f"{item_id}: expected a tool, found {found}"
+    assert refused.failure
+    assert "executor_id:" in refused.failure.hint

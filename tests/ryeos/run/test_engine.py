@@ -230,13 +230,6 @@ def test_the_virtual_environment_of_the_project_comes_first(workspace: Workspace
     assert result.data["stdout"] == f"venv {program}\n"
 
 
-def test_a_primitive_alone_has_no_command(workspace: Workspace) -> None:
-    result = workspace.run(EXECUTE, params={"command": "echo hi"})
-
-    assert result.error == "config.command: No command specified"
-    assert len(result.chain) == 1
-
-
 # --- configuration
 
 

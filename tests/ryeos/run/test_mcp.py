@@ -335,6 +335,41 @@ def test_a_signed_server_file_is_run_by_its_suffix(workspace: Workspace, written
     assert (result.error, result.data["arguments"]) == (None, {"x": 1})
 
 
+def test_a_server_file_that_is_signed_as_a_module_is_run(workspace: Workspace) -> None:
+    body = ODD_SERVER.read_text("utf-8")
+    workspace.project.signed("tools/mcp/test/server.py", body)
+    tool(workspace.project, "{mcp_server_path: server.py, tool_name: t}")
+
+    result = workspace.run("mcp/test/tool", params={"x": 1})
+
+    assert (result.error, result.data["arguments"]) == (None, {"x": 1})
+
+
+def test_a_module_is_no_item_of_a_server_and_the_error_says_what_names_it(
+    workspace: Workspace,
+) -> None:
+    workspace.project.signed("tools/mcp/test/server.py", ODD_SERVER.read_text("utf-8"))
+    tool(workspace.project, "{server: mcp/test/server, tool_name: t}")
+
+    result = workspace.run("mcp/test/tool")
+
+    assert result.error == (
+        "config.server: expected tool_type mcp_server, mcp/test/server is a module without a header"
+    )
+    assert result.failure
+    assert "config.mcp_server_path" in result.failure.hint
+
+
+def test_a_caller_makes_no_server_of_a_module(workspace: Workspace) -> None:
+    workspace.project.signed("tools/mcp/test/server.py", ODD_SERVER.read_text("utf-8"))
+    tool(workspace.project, f"{{tool_name: t}}\nconfig_schema: {CHOOSES}")
+    chosen = {"mcp_server_path": ".ai/tools/mcp/test/server.py"}
+
+    result = workspace.run("mcp/test/tool", params=chosen)
+
+    assert "expected a tool as the server file that a caller chooses" in str(result.error)
+
+
 CHOOSES = json.dumps(
     {
         "properties": {"mcp_server_path": {"type": "string"}, "x": {}},

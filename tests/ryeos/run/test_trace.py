@@ -5,6 +5,7 @@ import pytest
 from tests.support.workspace import Workspace
 
 SCRIPT = "rye/core/runtimes/python/script"
+VARIABLES = ["PROJECT_VENV_PYTHON", "PYTHONUNBUFFERED", "PYTHONUTF8", "RYE_PYTHON"]
 EXECUTE = "rye/core/primitives/execute"
 
 
@@ -46,9 +47,62 @@ def test_the_events_of_a_run_have_their_shapes_and_order(workspace: Workspace) -
         "key_fp": workspace.fingerprint,
     }
     assert result.trace[6:8] == [
-        {"step": "resolve_env", "contributed_by": SCRIPT, "keys": ["env", "interpreter"]},
-        {"step": "resolve_env", "contributed_by": "mine/hello", "keys": ["env"]},
+        {"step": "resolve_env", "contributed_by": SCRIPT, "keys": VARIABLES},
+        {"step": "resolve_env", "contributed_by": "mine/hello", "keys": ["A"]},
     ]
+
+
+def test_what_an_id_means_otherwise_is_shown_as_hidden(workspace: Workspace) -> None:
+    """``rye/bash`` is ``rye/bash/bash`` of the bundle, and ``bash_runtime`` an alias there."""
+    bundle = workspace.bundles[0].ai / "tools"
+    workspace.project.signed_tool("rye/bash", "print(1)", executor="bash_runtime")
+    workspace.project.sign(workspace.project.runtime("bash_runtime"))
+
+    result = workspace.run("rye/bash", trace=True)
+
+    assert [event["shadowed"] for event in result.trace[:2]] == [
+        [{"path": str(bundle / "rye/bash/bash.yaml"), "space": "system:ryeos"}],
+        [
+            {"path": str(bundle / "rye/core/runtimes/bash/bash.yaml"), "space": "system:ryeos"},
+        ],
+    ]
+
+
+@pytest.mark.parametrize("is_tool", [True, False])
+def test_a_refused_item_has_been_resolved(workspace: Workspace, *, is_tool: bool) -> None:
+    """The event comes before verification, which fails; also of a runtime."""
+    hidden = workspace.user.signed_tool("mine/hello")
+    path = workspace.project.signed_tool("mine/hello", executor="mine/r")
+    runtime = workspace.project.runtime("mine/r")
+    if is_tool:
+        path = workspace.project.tool("mine/hello", "print(2)")
+
+    result = workspace.run("mine/hello", trace=True)
+
+    of_tool = {
+        "step": "resolve",
+        "item_id": "mine/hello",
+        "path": str(path),
+        "space": "project",
+        "shadowed": [{"path": str(hidden), "space": "user"}],
+    }
+    of_runtime = {
+        **of_tool,
+        "item_id": "mine/r",
+        "path": str(runtime),
+        "shadowed": [],
+    }
+    refused = {"step": "verify_integrity", "verified": False, "key_fp": None}
+    assert result.failure
+    assert result.failure.code == "UNSIGNED"
+    if is_tool:
+        assert result.trace == [of_tool, {**refused, "item_id": "mine/hello"}]
+    else:
+        assert [result.trace[0], result.trace[1], result.trace[3]] == [
+            of_tool,
+            of_runtime,
+            {**refused, "item_id": "mine/r"},
+        ]
 
 
 def test_a_trace_is_optional_and_changes_no_result(

@@ -227,11 +227,29 @@ def test_items_that_are_not_run_directly_are_not_found_by_file_name(
         resolver.resolve(parse_reference(typed))
 
 
+def test_a_file_name_means_the_item_of_the_highest_space(
+    workspace: Workspace, resolver: Resolver
+) -> None:
+    workspace.user.tool("deep/git")
+    of_user = resolver.resolve(parse_reference("git"))
+    workspace.project.tool("deeper/git")
+
+    found = resolver.resolve(parse_reference("tool:git"))
+
+    assert str(of_user.location.ref) == "tool:deep/git"
+    assert str(found.location.ref) == "tool:deeper/git"
+    assert [str(one.ref) for one in found.shadowed] == ["tool:deep/git", "tool:rye/code/git"]
+    assert found.warnings[0] == (
+        "tool:deeper/git: the project space has a file of this name, which wins over"
+        " tool:deep/git of user"
+    )
+
+
 def test_two_files_of_one_name_are_listed_and_none_is_taken(
     workspace: Workspace, resolver: Resolver
 ) -> None:
     workspace.project.tool("a/special")
-    workspace.user.tool("b/special")
+    workspace.project.tool("b/special")
 
     with pytest.raises(AmbiguousItemError, match="tool:a/special, tool:b/special"):
         resolver.resolve(parse_reference("special"))
@@ -259,11 +277,63 @@ def test_an_executor_of_the_core_wins_over_others(workspace: Workspace, resolver
     assert found.location.ref.id == "rye/core/primitives/execute"
 
 
+RUST = "rye/core/runtimes/rust_runtime"
+
+
+def test_an_own_runtime_comes_before_an_alias_for_items_that_may_use_it(
+    workspace: Workspace,
+) -> None:
+    resolver = workspace.rye().resolver
+    before = resolver.find_executor("rust_runtime", PROJECT)
+    path = workspace.project.tool(RUST)
+
+    found = resolver.find_executor("rust_runtime", PROJECT)
+    seen = {
+        start: resolver.find_executor("rust_runtime", start) for start in (USER, "system:ryeos")
+    }
+
+    assert before
+    assert found
+    assert found.location.path == path
+    assert path.parent in before.missed or path in before.missed
+    assert [one.ref.id for one in found.shadowed] == ["rye/core/runtimes/rust/runtime"]
+    for other in seen.values():
+        assert other
+        assert other.location.space.label == "system:ryeos"
+
+
+def test_a_runtime_of_the_user_serves_a_project_and_no_bundle(workspace: Workspace) -> None:
+    resolver = workspace.rye().resolver
+    workspace.user.tool("rye/core/primitives/deep/subprocess")
+
+    found = {
+        start: resolver.find_executor("subprocess", start)
+        for start in (PROJECT, USER, "system:ryeos")
+    }
+
+    assert [one.location.space.label for one in found.values() if one] == [
+        USER,
+        USER,
+        "system:ryeos",
+    ]
+
+
+def test_a_protected_core_has_no_own_runtimes(workspace: Workspace) -> None:
+    resolver = workspace.rye().resolver
+    workspace.project.tool(RUST)
+    guarded = Resolver(replace(resolver.spaces, protect_core=True), resolver._aliases)
+
+    found = guarded.find_executor("rust_runtime", PROJECT)
+
+    assert found
+    assert found.location.space.label == "system:ryeos"
+
+
 def test_a_file_name_that_two_executors_have_is_ambiguous(
     workspace: Workspace, resolver: Resolver
 ) -> None:
     workspace.project.tool("a/special")
-    workspace.user.tool("b/special")
+    workspace.project.tool("b/special")
 
     with pytest.raises(AmbiguousItemError) as error:
         resolver.find_executor("special", PROJECT)
@@ -274,9 +344,23 @@ def test_a_file_name_that_two_executors_have_is_ambiguous(
 # --- references -----------------------------------------------------------------------------------
 
 
-def test_a_bare_id_of_several_kinds_is_ambiguous(workspace: Workspace, resolver: Resolver) -> None:
+def test_a_bare_id_of_several_kinds_means_the_item_of_the_highest_space(
+    workspace: Workspace, resolver: Resolver
+) -> None:
     workspace.project.tool("x")
     workspace.user.knowledge("x")
+
+    found = resolver.resolve(parse_reference("x"))
+
+    assert str(found.location.ref) == "tool:x"
+    assert [str(one.ref) for one in found.shadowed] == ["knowledge:x"]
+
+
+def test_a_bare_id_of_several_kinds_of_one_space_is_ambiguous(
+    workspace: Workspace, resolver: Resolver
+) -> None:
+    workspace.project.tool("x")
+    workspace.project.knowledge("x")
 
     with pytest.raises(AmbiguousItemError) as error:
         resolver.resolve(parse_reference("x"))

@@ -136,6 +136,24 @@ def test_what_a_glob_leaves_out_is_reported(space: Space) -> None:
     ]
 
 
+def test_hidden_files_and_folders_that_no_glob_enters_are_reported(workspace: Workspace) -> None:
+    """A tool with an anchor needs each module signed: what a pattern passes over would stop it."""
+    for name in ("sell.py", ".hidden.py", "state/kept.py", ".venv/lib/x.py", "sub/_two.py"):
+        workspace.project.write(f"tools/shop/{name}", "")
+    workspace.project.write("tools/shop/__pycache__/sell.cpython-311.pyc", "")
+    workspace.project.write("tools/other/.hidden.py", "")
+    warnings: list[str] = []
+
+    targets = targets_of_glob(Kind.TOOL, "shop/**", workspace.project.space, warn=warnings.append)
+
+    assert labels(targets) == ["tool:shop/sell", "tool:shop/sub/_two"]
+    (warning,) = warnings
+    assert warning == (
+        "the pattern leaves out shop/.venv/, shop/state/, shop/.hidden.py; to sign one of them,"
+        " give its path"
+    )
+
+
 def test_a_glob_without_a_kind_names_all_runnable_items(space: Space) -> None:
     assert labels(targets_of_glob(None, "a/o*", space)) == ["directive:a/one", "tool:a/one"]
 

@@ -120,7 +120,7 @@ def edit(params: dict, folders: object) -> dict:
                 raise RefusedError(f"{place.shown}: it was changed meanwhile", "read it again")
             owner = (status.st_uid, status.st_gid) if hasattr(os, "geteuid") else None
             place.replace(changed, mode=status.st_mode, owner=owner)
-    diff = "".join(unified(place.shown, text, edits))
+    diff = "".join(unified(place.shown, text, edits)) if changed != data else ""
     cut = {"truncated": True} if len(diff) > MAX_DIFF else {}
     told = {"path": place.shown, "hash": digest(changed), "changed": changed != data}
     return told | {"lines": new_lines(edits, lines), "diff": diff[:MAX_DIFF], **cut}

@@ -1,6 +1,7 @@
 """The pages of a real node in a headless Chromium."""
 
 import os
+from urllib.parse import quote
 
 import pytest
 
@@ -27,6 +28,10 @@ PAGES = (
     f"/page/project?path={PROJECT}",
     f"/page/thread?id={THREAD}-{{user}}",
     "/docs",
+    "/docs?route=POST+/execute",
+    "/page/items",
+    "/page/secrets",
+    "/page/webhooks",
 )
 
 
@@ -341,6 +346,71 @@ def test_the_admin_page_is_readable_on_a_phone_in_dark_mode(
     assert browser.run(CONTRASTS) == []
     assert browser.run("return document.documentElement.scrollWidth <= innerWidth") is True
     assert [each.attribute("outerHTML") for each in browser.all(NAMED) if not each.label] == []
+
+
+def test_times_are_said_from_now_on_and_their_title_is_the_time(
+    browser: Browser, user: User
+) -> None:
+    Contents(user).thread(f"{THREAD}-{user.user_id}")
+    log_in(browser, user)
+
+    shown = browser.find("#runs time")
+
+    assert "UTC" not in shown.text
+    assert any(word in shown.text for word in ("ago", "in ", "now", "yesterday", "last", "next"))
+    assert "2026" in browser.run("return document.querySelector('#runs time').title")
+
+
+def test_the_navigation_says_where_one_is(browser: Browser, user: User) -> None:
+    log_in(browser, user)
+    names = "return [...document.querySelectorAll('header nav a')].map(one => one.textContent)"
+    current = "return document.querySelector('header nav [aria-current=page]').textContent"
+
+    assert browser.run(names)[0] == "Runs"
+    assert browser.run(current) == "Runs"
+    browser.open(f"{user.node.url}/docs")
+    assert browser.run(current) == "API"
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "answer"),
+    [
+        ("GET /threads", "", '200 OK\n{\n  "threads": []'),
+        ("POST /execute", '{"item_id": "x"}', "400 Bad Request"),
+    ],
+)
+def test_a_route_is_tried_with_an_api_key_on_its_page(
+    browser: Browser, user: User, route: str, body: str, answer: str
+) -> None:
+    browser.open(f"{user.node.url}/docs?route={quote(route)}")
+    browser.find("#try-key").type(user.token)
+    if body:
+        browser.run("document.querySelector('#try-body').value = ''")
+        browser.find("#try-body").type(body)
+
+    browser.find("form[data-try] button").click()
+
+    browser.wait_for(
+        "return /^[0-9]/.test(document.querySelector('form[data-try] pre').textContent)"
+    )
+    shown = browser.run("return document.querySelector('form[data-try] pre').textContent")
+    assert shown.startswith(answer), shown
+    assert [line for line in browser.log() if "Content Security" in line] == []
+
+
+def test_runs_are_cards_on_a_phone(browser: Browser, user: User) -> None:
+    Contents(user).thread(f"{THREAD}-{user.user_id}")
+    browser.show_in(390, 844)
+    log_in(browser, user)
+
+    labels = browser.run(
+        "return [...document.querySelectorAll('#runs td[data-label]')]"
+        ".map(one => getComputedStyle(one, '::before').content)"
+    )
+
+    assert ["Project" in labels[0], "Started" in labels[1]] == [True, True], labels
+    wide = "const one = document.querySelector('#runs .wide'); return one.scrollWidth"
+    assert browser.run(wide) <= 390
 
 
 def test_a_session_ended_by_key_revocation_shows_the_login(browser: Browser, user: User) -> None:

@@ -158,6 +158,37 @@ def test_a_graph_shows_its_steps_over_time_and_its_outputs(
 
 
 @posix
+def test_a_run_of_a_graph_shows_its_picture_and_what_each_step_called_and_gave(
+    project: RemoteProject, visitor: Visitor
+) -> None:
+    failing = GRAPH + '      next: third\n    third:\n      action: {item_id: "tool:none"}\n'
+    project.workspace.project.signed("tools/g.yaml", failing)
+    project.push()
+    thread_id = project.ask("tool:g").json["thread_id"]
+
+    source = visitor.source(run_page(thread_id))
+    picture = visitor.ask(f"/page/thread/picture?id={quote(thread_id)}")
+    words = words_of(source)
+
+    assert f'src="/page/thread/picture?id={quote(thread_id, safe="")}"' in source
+    assert picture.headers["content-type"] == "image/svg+xml"
+    assert picture.body.startswith(b"<svg")
+    assert b"third" in picture.body
+    assert 'tool:echo { "text": "hello" }' in words
+    assert '"said": "again"' in words
+    stranger = Visitor(project.user.node.user())
+    assert stranger.ask(f"/page/thread/picture?id={quote(thread_id)}").status == 404
+
+
+@posix
+def test_a_run_of_another_item_has_no_picture(project: RemoteProject, visitor: Visitor) -> None:
+    thread_id = project.execute("tool:echo")["thread_id"]
+
+    assert "/page/thread/picture" not in visitor.source(run_page(thread_id))
+    assert visitor.ask(f"/page/thread/picture?id={quote(thread_id)}").status == 404
+
+
+@posix
 def test_a_run_whose_parameters_are_known_is_run_again(
     project: RemoteProject, visitor: Visitor
 ) -> None:
@@ -377,6 +408,9 @@ CHANGES: tuple[tuple[str, dict[str, str]], ...] = (
     ("/page/thread/retry", {"id": "x"}),
     ("/page/thread/cancel", {"id": "x"}),
     ("/page/webhooks/revoke", {"hook_id": "x"}),
+    ("/page/start", {"path": "x", "item": "tool:x"}),
+    ("/page/secrets/set", {"name": "X", "value": "x"}),
+    ("/page/secrets/delete", {"name": "x"}),
     ("/page/admin/collect", {}),
     ("/page/admin/keys/revoke", {"fingerprint": "x"}),
     ("/page/admin/api-keys/revoke", {"id": "x"}),

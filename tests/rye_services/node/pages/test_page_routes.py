@@ -1,4 +1,5 @@
 import re
+from html import unescape
 from urllib.parse import urlencode
 
 import pytest
@@ -274,3 +275,16 @@ def test_the_api_page_lists_every_route_of_the_document(shared_node: Node) -> No
     assert missing == []
     assert "<code>/mcp</code>" in page
     assert "cdn" not in page
+
+
+def test_each_route_has_a_page_with_the_schemas_of_its_body_and_answers(shared_node: Node) -> None:
+    page = shared_node.ask("GET", "/docs?route=POST%20/execute").body.decode()
+    missing = shared_node.ask("GET", "/docs?route=GET%20/nothing")
+
+    words = unescape(re.sub(r"<[^>]+>", "", page))
+    assert "Answer 200" in words
+    assert '"secret_envelope"' in words
+    assert "$ref" not in words
+    assert '"item_id": "tool:me/build"' in words
+    assert 'data-try="POST" data-path="/execute"' in page
+    assert missing.status == 404

@@ -6,8 +6,8 @@ import pytest
 from lillux.store import Store
 from lillux.values import replace
 from rye_services.node.runs.execution import (
-    JITTER_MS,
-    MAX_RETRIES,
+    FOLD_BACK_BASE_JITTER_MS,
+    MAX_FOLD_BACK_RETRIES,
     FoldBack,
     ProjectChange,
     pause_s,
@@ -177,7 +177,9 @@ def test_merging_into_a_moving_head_is_given_up_after_five_attempts(
 ) -> None:
     made = change(store, head, {"x.txt": TEXT, "mine.txt": b"m"})
     pauses: Pauses = []
-    pushes = [{"x.txt": TEXT, "theirs.txt": b"%d" % number} for number in range(MAX_RETRIES)]
+    pushes = [
+        {"x.txt": TEXT, "theirs.txt": b"%d" % number} for number in range(MAX_FOLD_BACK_RETRIES)
+    ]
     head.moves = [lambda files=files: void(head.push(files)) for files in pushes]  # type: ignore[misc]
 
     folded = folding(store, head, pauses).fold(made)
@@ -187,7 +189,7 @@ def test_merging_into_a_moving_head_is_given_up_after_five_attempts(
     assert folded.snapshot_hash == head.head.snapshot_hash
     assert folded.unmerged is not None
     assert files_of(store, folded.unmerged).keys() == {"x.txt", "mine.txt"}
-    assert len(pauses) == MAX_RETRIES
+    assert len(pauses) == MAX_FOLD_BACK_RETRIES
 
 
 def void(_: object) -> None:
@@ -195,7 +197,11 @@ def void(_: object) -> None:
 
 
 def test_pauses_grow_and_are_random() -> None:
-    pauses = [pause_s(attempt) for attempt in range(MAX_RETRIES)]
+    pauses = [pause_s(attempt) for attempt in range(MAX_FOLD_BACK_RETRIES)]
 
     for attempt, pause in enumerate(pauses):
-        assert JITTER_MS * 2**attempt <= pause * 1000 <= JITTER_MS * (2**attempt + 1)
+        assert (
+            FOLD_BACK_BASE_JITTER_MS * 2**attempt
+            <= pause * 1000
+            <= FOLD_BACK_BASE_JITTER_MS * (2**attempt + 1)
+        )

@@ -86,7 +86,7 @@ CONFIG_SCHEMA = {
         "item_id": {
             "type": "string",
             "minLength": 1,
-            "description": "kind:namespace/category/name; verify, outdated, update: only this one",
+            "description": "kind:namespace/.../name; verify, outdated, update: only this one",
         },
         "query": {"type": "string", "description": "search, bundle_search: words to look for"},
         "bundle": {"type": "string", "minLength": 1, "description": "Its id; or its folder"},

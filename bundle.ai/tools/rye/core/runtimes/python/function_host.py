@@ -40,6 +40,8 @@ MAX_DEPTH = 100
 PARAMS_AND_PROJECT = 2
 TAKES_ANY_NUMBER, IS_COROUTINE = 0x04, 0x80  # flags of code, as `inspect` names them
 SET_CHILD_SUBREAPER = 36  # of prctl
+ENDS_ALONE = 1  # SA_NOCLDSTOP, in struct sigaction: a pointer, 128 bytes of signals, these flags
+PLACE_OF_FLAGS, ROOM_OF_ACTION = 136, 256
 
 
 class ToolError(Exception):
@@ -279,6 +281,7 @@ class Tools:
 
         self.wire = wire
         self.bell = _ring_at(signal.SIGCHLD)
+        _hear_ends_alone(signal.SIGCHLD)
         _adopt_orphans()
         self.processes: dict[int, tuple[int, Any]] = {}  # by number, each with its channel
 
@@ -593,6 +596,22 @@ def _adopt_orphans() -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _hear_ends_alone(number: int) -> None:
+    """Have this signal of children for their end, not each time that one is stopped. Linux only.
+
+    The engine stops a tool between two calls, see ``functions.py``.
+    """
+    if sys.platform == "linux":
+        import ctypes
+
+        action = ctypes.create_string_buffer(ROOM_OF_ACTION)
+        sigaction = ctypes.CDLL(None).sigaction
+        if sigaction(number, None, action) == 0:
+            flags = ctypes.c_int.from_buffer(action, PLACE_OF_FLAGS)
+            flags.value |= ENDS_ALONE
+            sigaction(number, action, None)
 
 
 def _children() -> list[int]:
