@@ -270,10 +270,10 @@ class ProjectApproval:
                 hint="to look at it, and approve it: rye trust",
             )
 
-        def copy(home: str, made_with: str) -> str:
+        def copy(real: str, home: str, made_with: str) -> str:
             from ryeos.trust.held_programs import HeldPython
 
-            return HeldPython(self._copies_folder(), files, program, home, made_with).base()
+            return HeldPython(self._copies_folder(), files, real, home, made_with).base()
 
         return held_environment(files, place, program, part.digest, copy)
 

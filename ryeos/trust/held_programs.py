@@ -30,6 +30,7 @@ NOTED_EVERY_S = 24 * 3600.0
 _LOOK = "to look at it, and approve it: rye trust"
 _FORMAT = "rye/approved/v1"
 _MAX_LINKS = 40
+_DIGITS = 64
 _MAX_COMPONENTS = 10_000
 # ELF, a script, Mach-O (of one processor and of several), Windows.
 _STARTS_OF_PROGRAMS = (
@@ -158,14 +159,14 @@ class HeldPython:
     """What is started for the Python of an environment that is not simply a link to its base.
 
     files      what was compared of the environment
-    program    the Python in it
+    real       the real path of its Python, when that was compared
     home       the folder that ``pyvenv.cfg`` names
     made_with  the Python that it was made with, ``""`` where that is not known
     """
 
     cache: Path
     files: StartFiles = field(repr=False)
-    program: str
+    real: str
     home: str
     made_with: str
 
@@ -175,26 +176,42 @@ class HeldPython:
         The Python that it was made with, where this is a copy of it: compared once for as long as
         that one is the same file. Else the bytes that were compared, from an entry.
         """
-        real = os.path.realpath(self.program)
-        compared = self.files.programs.get(real, "") if self.files.is_own(real) else ""
+        compared = self._digest()
         other = os.stat(self.made_with) if self.made_with else None
         identity = (
             (other.st_ino, other.st_size, other.st_mtime_ns, other.st_ctime_ns) if other else ()
         )
         libraries = sorted(self.files.libraries.items()) if compared else ()
-        words = (_FORMAT, real, compared, self.home, self.made_with, repr((identity, libraries)))
+        words = (
+            _FORMAT,
+            self.real,
+            compared,
+            self.home,
+            self.made_with,
+            repr((identity, libraries)),
+        )
         entry = self.cache / sha256_hex("\0".join(words).encode("utf-8", "surrogateescape"))
-        place = entry / "bin" / os.path.basename(self.program)
+        place = entry / "bin" / "python"
         if not _is_there(entry):
             with _new_entry(entry) as new:
-                self._fill(new, real, compared)
+                self._fill(new, compared)
         base = os.path.realpath(place)
         is_base = os.path.dirname(base) == os.path.realpath(self.home)
         return base if is_base else str(place)
 
-    def _fill(self, new: Path, real: str, compared: str) -> None:
+    def _digest(self) -> str:
+        """The digest of a Python of the project, ``""`` for one outside. Raises IntegrityError."""
+        if not self.files.is_own(self.real):
+            return ""
+        digest = self.files.programs.get(self.real, "")
+        if len(digest) != _DIGITS:
+            raise IntegrityError(self.real, "expected a program that can be read", hint=_LOOK)
+        return digest
+
+    def _fill(self, new: Path, compared: str) -> None:
+        real = self.real
         _write(new / "pyvenv.cfg", os.fsencode(f"home = {self.home}\n"))
-        place = new / "bin" / os.path.basename(self.program)
+        place = new / "bin" / "python"
         if not compared:
             _make_link(place, real)
         elif self.made_with and _digest(self.made_with) == compared:

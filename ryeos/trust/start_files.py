@@ -93,26 +93,31 @@ class HeldEnvironment:
 
 
 def held_environment(
-    files: "StartFiles", folder: str, program: str, digest: str, copy: Callable[[str, str], str]
+    files: "StartFiles",
+    folder: str,
+    program: str,
+    digest: str,
+    copy: Callable[[str, str, str], str],
 ) -> HeldEnvironment | None:
     """What was compared of an environment, to start its ``program`` from it.
 
     ``copy`` gives what is started where that is not simply a link to the Python that the
-    environment was made with, by the ``home`` of ``pyvenv.cfg`` and the path of that Python. None
-    where the library lies in the project. Raises as ``copy``.
+    environment was made with, by the real path of the program when it was compared, the ``home`` of
+    ``pyvenv.cfg`` and the path of that Python. None where the library lies in the project. Raises
+    as ``copy``.
     """
     places = (os.path.join(folder, *name) for name in (("bin", _SETTINGS), (_SETTINGS,)))
     settings = next((files.kept[path] for path in places if path in files.kept), b"")  # as Python
     home = _setting(settings, "home")
-    if not os.path.isabs(home) or files.is_own(os.path.realpath(home)):
+    real = base = files.ends.get(os.path.join(folder, "bin", os.path.basename(program)), "")
+    if not real or not os.path.isabs(home) or files.is_own(os.path.realpath(home)):
         return None
-    real = base = os.path.realpath(program)
     if files.is_own(real) or os.path.realpath(home) != os.path.dirname(real):
         names = (_setting(settings, name) for name in ("executable", "base-executable"))
         beside = (os.path.join(home, name) for name in (os.path.basename(program), "python3"))
         others = [one for one in (*names, *beside) if os.path.isfile(one)]
         made_with = next((one for one in others if not files.is_own(os.path.realpath(one))), "")
-        base = copy(home, made_with)
+        base = copy(real, home, made_with)
     spelled = os.path.dirname(os.path.dirname(program))
     return HeldEnvironment(
         program=program,
@@ -140,6 +145,7 @@ class StartFiles:
 
     copies     with ``copies`` all bytes that were read, by the path below the project
     programs   the digest of each program of the project by its real path
+    ends       the real path of each program, where its links led when they were compared
     libraries  that of each shared library beside them, by its path
     """
 
@@ -148,6 +154,7 @@ class StartFiles:
         self._keeps, self._copies = keeps, copies
         self.copies: dict[str, bytes] = {}
         self.programs: dict[str, str] = {}
+        self.ends: dict[str, str] = {}
         self.libraries: dict[str, str] = {}
         self.kept: dict[str, bytes] = {}
         self._own = [self._project]
@@ -345,7 +352,7 @@ class StartFiles:
 
     def _program(self, path: str) -> list[str]:
         """Note a program, with each link to it; the folders on the way, less those outside."""
-        folders = []
+        folders, start = [], path
         for _ in range(_MAX_LINKS):
             self._link(path)
             if not os.path.islink(path):
@@ -353,7 +360,7 @@ class StartFiles:
             folders.append(os.path.dirname(path))
             path = os.path.join(os.path.dirname(path), os.readlink(path))
             self._links_to(os.path.dirname(path))
-        real = os.path.realpath(path)
+        self.ends[start] = real = os.path.realpath(path)
         if not self.is_own(real):
             self._note(path, f"outside {real}")
             return folders

@@ -509,6 +509,29 @@ def test_at_no_moment_another_copy_of_python_is_started(workspace: Workspace, nt
 
 
 @needs_linux
+@pytest.mark.parametrize("leads_to", ["outside", "project"])
+@pytest.mark.parametrize("kind", ["copy", "from a folder of links"])
+def test_a_link_exchanged_after_the_comparison_leads_to_no_other_python(
+    workspace: Workspace, kind: str, leads_to: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_environment(workspace, kind)
+    workspace.project.signed_tool("mine/t", TELLS)
+    workspace.approve()
+    canary = workspace.folder / "canary"
+    folder = {"outside": workspace.folder, "project": workspace.project_path}[leads_to]
+    evil = write(folder / "evil/python", f"#!/bin/sh\n: > {canary}\n", 0o755)
+
+    def exchange() -> None:
+        (workspace.project_path / PYTHON).unlink()
+        link(workspace.project_path / PYTHON, str(evil))
+
+    _exchange_before(monkeypatch, "ryeos.trust.start_files.held_environment", exchange)
+
+    assert told_by_python(workspace)[-1] is True
+    assert not canary.exists()
+
+
+@needs_linux
 def test_a_copy_of_the_same_bytes_needs_no_copy_of_its_own(workspace: Workspace) -> None:
     with_environment(workspace, "copy")
     workspace.project.signed_tool("mine/t", TELLS)
