@@ -5,7 +5,9 @@ r"""Texts of strangers as a person reads them before signing: no two texts look 
 (3) backslashes before an escape, or before what looks like one, are doubled: no text makes one up
 (4) escapes are counted by kind, for a warning above the text
 
-The rules come from `unicodedata`: accents, Cyrillic, CJK and similar words stay as they are.
+The rules come from `unicodedata`: accents, Cyrillic, CJK and similar words stay as they are. In
+code a sign or a digit that reads as one of ASCII is an escape wherever it stands; in prose those
+stay that people type: quotes, dashes, bullets, boxes, those of a script in a line with its letters.
 """
 
 import re
@@ -15,6 +17,14 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from lillux.values import dataclass, field
+from ryeos.app.look_alikes import (
+    is_beside_wide,
+    is_like_sign,
+    is_like_sign_in,
+    is_typed,
+    is_wide,
+    script_of,
+)
 
 # How lines end, by suffix; in any other file as the shell reads them. To Python a form feed is a
 # space, and U+2028 a character like any other: neither begins a line. Signing makes a line feed of
@@ -77,16 +87,6 @@ _LIKE_LATIN = (
     "RUNIC",
     "VAI",
 )
-# Signs that are drawn as one of ASCII, which means something to an interpreter.
-_LIKE_SIGNS = frozenset(
-    "\u00b4\u01c3\u0387\u055a\u055d\u0589\u05c0\u05c3\u05f3\u05f4\u066a\u066d\u0703\u0704\u07f4"
-    "\u1806\u2010\u2011\u2012\u2013\u2014\u2015\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f"
-    "\u2032\u2033\u2035\u2039\u203a\u2043\u2044\u204e\u2053\u2212\u2215\u2216\u2217\u2219\u2223"
-    "\u2227\u2236\u223c\u2303\u2571\u2572\u2758\u2768\u2769\u2772\u2773\u2774\u2775\u2795\u2796"
-    "\u27cb\u27cd\u29f5\u29f8\u29f9\u2a74\u2cba\u3003\u301d\u301e\u30a0\ua4fd\ua4fe\ua4ff\ua4f8"
-    "\ua4f9\ua6ef\ua78c\u21e5"
-)
-_IN_PROSE = frozenset("\u2013\u2014\u2018\u2019\u201c\u201d\u201e\u2026\u2122")
 _LATIN_WORDS = range(0xC0, 0x180)  # letters with accents, and others that are not mistaken
 _NOT_PLAIN = frozenset("\u0131\u0138\u00d7\u00f7")
 _MOST_MARKS = 2
@@ -154,6 +154,7 @@ class _LineReader:
         self, counts: Counter[str], *, is_prose: bool = False, ascii_only: bool = False
     ) -> None:
         self._is_prose, self._ascii_only, self._counts = is_prose, ascii_only, counts
+        self._scripts: set[str] = set()  # of the letters in a line
 
     def escaped(self, line: str, marker: str = "") -> str:
         """The line as it is shown, with ``marker`` at its end."""
@@ -185,6 +186,8 @@ class _LineReader:
         """The places of what is shown as an escape, and its kind: ``""`` is not counted."""
         found: dict[int, str] = {}
         words = {at: word for word in _WORD.finditer(line) for at in range(*word.span())}
+        letters = {one for one in line if not one.isascii() and one.isalpha()}
+        self._scripts = {script_of(one) for one in letters}
         marks = 0
         for at, one in enumerate(line):
             if " " <= one <= "~":
@@ -209,19 +212,27 @@ class _LineReader:
     def _kind_in(self, line: str, at: int, word: str, marks: int) -> str:
         """The kind of a character for where it stands, ``""`` where it is plain to see."""
         one, before = line[at], line[at - 1] if at else ""
-        if self._is_prose and one in _IN_PROSE:
+        if self._is_prose and is_typed(one):
             return ""
         if not self._is_prose and unicodedata.bidirectional(one) in ("R", "AL"):
             return RIGHT_TO_LEFT
         if marks:
             return MARK if _is_loose_mark(line, at, marks) else ""
+        if is_like_sign(one):
+            return "" if self._is_in_its_text(line, at) else LOOK_ALIKE
         if unicodedata.normalize("NFKC", one) != one:
-            after = line[at + 1] if at + 1 < len(line) else ""
             is_sign = unicodedata.category(one)[0] in "PS"
-            return "" if is_sign and (_is_wide(before) or _is_wide(after)) else LOOK_ALIKE
+            return "" if is_sign and is_beside_wide(line, at) else LOOK_ALIKE
         composes = unicodedata.normalize("NFC", before + one) != before + one
-        is_like = composes or one in _LIKE_SIGNS or _is_like_letters(one, word)
+        is_like = composes or is_like_sign_in(word, one) or _is_like_letters(one, word)
         return LOOK_ALIKE if is_like else ""
+
+    def _is_in_its_text(self, line: str, at: int) -> bool:
+        """Whether a sign or a digit stands in a text of its script: as prose, or as Chinese."""
+        one = line[at]
+        if unicodedata.east_asian_width(one) in "WF" and unicodedata.category(one) != "Nd":
+            return is_beside_wide(line, at)
+        return self._is_prose and script_of(one) in self._scripts
 
 
 _ESCAPE_LIKE = re.compile(r"u[0-9a-f]{4}|U[0-9a-f]{8}|\(no newline\)|\(line end\)")
@@ -260,11 +271,6 @@ def _is_loose_mark(line: str, at: int, marks: int) -> bool:
     return not is_letter or unicodedata.normalize("NFC", cluster) != cluster
 
 
-def _is_wide(one: str) -> bool:
-    """Whether a character is a letter of Chinese, Japanese or Korean."""
-    return bool(one) and one.isalpha() and unicodedata.east_asian_width(one) == "W"
-
-
 @lru_cache(maxsize=4096)
 def _is_plain_latin(one: str) -> bool:
     if ord(one) in _LATIN_WORDS:
@@ -281,6 +287,6 @@ def _is_like_letters(one: str, word: str) -> bool:
     if name.startswith(("LATIN ", *_LIKE_LATIN)):
         return True
     if any(other.isascii() and other.isalpha() for other in word):
-        return not _is_wide(one)
+        return not is_wide(one)
     letters = [other for other in word if other.isalpha() and not _is_plain_latin(other)]
     return any(map(_is_plain_latin, word)) or bool(letters and _LIKE_ASCII.issuperset(letters))

@@ -19,9 +19,11 @@ from ryeos.trust.versions import Edition
 
 MAX_INDEX_BYTES = 256 * 1024 * 1024
 MAX_OUTSIDE = 8
+MAX_COMPUTED = 8
 _NOT_COVERED = (
     "not compared: packages that are not imported at each start, and what they load",
     "not compared: it lies outside of the project",
+    "it loads what no import statement names: not compared",
     "compared when a tool starts; not again when that tool starts such a program by the PATH",
 )
 _KINDS = {
@@ -71,7 +73,7 @@ def approve_project(session: Session, project: Space, *, is_new: bool = False) -
     envelope: dict[str, Any] = {
         "status": "success",
         "project": str(project.base),
-        "parts": [_described(part) for part in found],
+        "parts": [_described(part, project.base) for part in found],
         "keys": [{"fingerprint": key.fingerprint, "owner": key.owner} for key in keys],
         "unchanged": not new and not keys and approved.keys() <= {part.path for part in found},
     }
@@ -82,7 +84,7 @@ def approve_project(session: Session, project: Space, *, is_new: bool = False) -
         return 0
     addresses = {part.path: names for part, names in shown}
     envelope["addresses"] = {path: names for path, names in addresses.items() if names}
-    lines = _lines(found, keys, new, addresses)
+    lines = _lines(project.base, found, keys, new, addresses)
     question = f"approve all of this for {project.base}?"
     if not session.confirm(question, lines, "rye trust --yes"):
         session.output.answer({**envelope, "status": "cancelled"}, "nothing was approved")
@@ -120,30 +122,46 @@ def _with_addresses(session: Session, part: Part) -> tuple[Part, dict[str, str]]
     return Part(part.kind, part.path, sha256_hex(layer.data)), addresses
 
 
-def _described(part: Part) -> dict[str, Any]:
+def _described(part: Part, project: Path) -> dict[str, Any]:
     """A part as JSON, with what its approval would not cover."""
     described: dict[str, Any] = dict(part.describe())
     if part.problem:
         described["problem"] = part.problem
-    not_covered = list(_not_covered(part))
+    not_covered = list(_not_covered(part, project))
     if not_covered:
         described["not_covered"] = not_covered
     return described
 
 
-def _not_covered(part: Part) -> Iterator[str]:
+def _not_covered(part: Part, project: Path) -> Iterator[str]:
     """What may change in an approved part without a question, a line each."""
     if part.programs:
         yield _NOT_COVERED[0]
     if part.kind == "interpreter" and part.digest and not part.problem:
-        yield _NOT_COVERED[2]
+        yield _NOT_COVERED[3]
     for path in part.outside[:MAX_OUTSIDE]:
         yield f"{one_line(path, 80)}: {_NOT_COVERED[1]}"
     if len(part.outside) > MAX_OUTSIDE:
         yield f"{len(part.outside) - MAX_OUTSIDE} more outside of the project: not compared"
+    if part.programs:
+        yield from _not_followed(part, project)
+
+
+def _not_followed(part: Part, project: Path) -> Iterator[str]:
+    """Places where a start of an environment loads what was not compared, a line each."""
+    from ryeos.trust.computed_imports import computed_imports
+
+    found = computed_imports(part.sources, part.names)
+    end = ", so it fails at the start" if part.is_held else ""
+    for path, line, name in found[:MAX_COMPUTED]:
+        file = path.removeprefix(f"{project.resolve()}/")
+        yield f"{one_line(file, 120)}, line {line}, {name}: {_NOT_COVERED[2]}{end}"
+    if len(found) > MAX_COMPUTED:
+        yield f"{len(found) - MAX_COMPUTED} more places that load what no import statement names"
 
 
 def _lines(
+    project: Path,
     found: list[Part],
     keys: list[KeyState],
     new: list[Part],
@@ -157,7 +175,7 @@ def _lines(
         if part.problem:
             what, state = one_line(part.path, 60), f"cannot be approved, {part.problem}"
         lines.append(f"{part.kind:<12} {what}  {state}: {_KINDS[part.kind]}")
-        lines += [f"{'':<12} {line}" for line in _not_covered(part)]
+        lines += [f"{'':<12} {line}" for line in _not_covered(part, project)]
         for name, said in addresses[part.path].items():
             lines.append(f"{'':<12} {one_line(name, 30)}  {one_line(said, 160)}")
     for key in keys:

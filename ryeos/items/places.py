@@ -6,7 +6,7 @@ imported: `pathlib` and `typing` would slow that start.
 # ruff: noqa: PTH100, PTH112, PTH117, PTH118, PTH120
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 AI_FOLDER = ".ai"
 _MAX_LINKS = 40  # as the system follows
@@ -91,8 +91,7 @@ def folders_in_projects(
     ``is_alone``: the project is the only one whose folders a program of this user can write.
     ``noted`` are other projects, see `note_project`.
     """
-    spelled = (*filter(None, homes), home_of_account())
-    above = {of(one) for one in spelled for of in (os.path.realpath, os.path.normpath) if one}
+    above = _spellings(homes)
     root = os.path.realpath(project) if project else ""
     if any(_is_within(one, root) for one in above):  # then it is none that an agent may write
         project = root = ""
@@ -107,7 +106,9 @@ def folders_in_projects(
             return known[folder]
         parent = os.path.dirname(folder)
         has_ai = folder not in above and os.path.isdir(os.path.join(folder, AI_FOLDER))
-        known[folder] = has_ai or (parent != folder and is_inside(parent))
+        # The home of the account comes last: asking the system for it costs as much as a start.
+        is_project = has_ai and folder not in _spellings((home_of_account(),))
+        known[folder] = is_project or (parent != folder and is_inside(parent))
         return known[folder]
 
     def leads_inside(folder: str) -> bool:
@@ -120,6 +121,11 @@ def folders_in_projects(
         for one in dict.fromkeys(filter(os.path.isabs, entries))
         if leads_inside(one) or (project and _is_within(os.path.normpath(one), project))
     )
+
+
+def _spellings(homes: Iterable[str]) -> set[str]:
+    """The home folders as they are named, and as they are."""
+    return {of(one) for one in homes if one for of in (os.path.realpath, os.path.normpath)}
 
 
 def _ways(path: str) -> Iterator[str]:

@@ -41,7 +41,8 @@ def with_next(
     path = _failed_path(envelope)
     if not path:
         return envelope
-    waiting = Proposals(spaces.user).of(Path(path))
+    may_wait = envelope.get("error_type") == "integrity" or envelope.get("path") != path
+    waiting = Proposals(spaces.user).of(Path(path)) if may_wait else None
     if waiting:  # (2)
         hint = f"{waiting.label} waits for approval: {ITS_USER_DECIDES}"
         return {**envelope, "hint": hint, "next": [{"name": name, "arguments": dict(arguments)}]}

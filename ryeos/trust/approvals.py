@@ -95,6 +95,9 @@ class Part:
 
     programs  the digest of an environment's programs beside its Python, ``""`` for none
     outside   files outside of the project that it starts: who may write there may change them
+    sources   what a start of its Python reads, by path; empty for another part
+    names     modules that such a start imports by statements
+    is_held   whether such a start gets the bytes that were compared, and no other code
     problem   why it cannot be approved, ``""`` where it can
     """
 
@@ -103,6 +106,9 @@ class Part:
     digest: str
     programs: str = ""
     outside: tuple[str, ...] = field(default=(), compare=False)
+    sources: Mapping[str, bytes] = field(default_factory=dict, compare=False, repr=False)
+    names: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    is_held: bool = field(default=False, compare=False)
     problem: str = field(default="", compare=False)
 
     def describe(self) -> dict[str, str]:
@@ -150,20 +156,42 @@ def read_part(project: Path, kind: str, relative: str) -> Part:
 def _read_folder(project: Path, kind: str, relative: str) -> Part:
     from ryeos.trust.start_files import StartFiles, is_environment
 
-    folder, files, others = str(project / relative), StartFiles(str(project)), ""
-    if relative in ENVIRONMENTS or is_environment(folder):
+    folder, others = str(project / relative), ""
+    is_one = relative in ENVIRONMENTS or is_environment(folder)
+    files = StartFiles(str(project), keeps=is_one)
+    if is_one:
         files.add_environment(folder)
         programs = StartFiles(str(project))
         programs.add_other_programs(folder)
         others = programs.digest()
     else:
         files.add_programs(folder)
-    outside = sorted({what.partition(" ")[2] for what in files.found.values() if _is_outside(what)})
-    return Part(kind, relative, files.digest(), others, outside=tuple(outside))
+    digest, outside = files.digest(), sorted(map(_place, filter(_is_outside, files.found.values())))
+    return Part(
+        kind,
+        relative,
+        digest,
+        others,
+        outside=tuple(dict.fromkeys(outside)),
+        sources=files.kept,
+        names=files.names(),
+        is_held=is_one and _is_held(files, folder),
+    )
+
+
+def _is_held(files: "StartFiles", folder: str) -> bool:
+    from ryeos.trust.start_files import held_environment
+
+    python = f"{folder}/bin/python"
+    return held_environment(files, folder, python, "") is not None
 
 
 def _is_outside(what: str) -> bool:
     return what.startswith("outside ")
+
+
+def _place(what: str) -> str:
+    return what.partition(" ")[2]
 
 
 def _tool_folders(project: Path) -> Iterator[str]:

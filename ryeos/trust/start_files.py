@@ -6,7 +6,8 @@ Python, of a virtual environment:
     steer it (``python311._pth``, ``pybuilddir.txt``, shared libraries)
 (2) in each folder of ``site-packages``: every ``*.pth``, the modules that its lines import,
     ``sitecustomize`` and ``usercustomize``, as a file, a package or bytecode alone, with their
-    ``__pycache__``; and what those import of the environment
+    ``__pycache__``; and what those import of the environment, by import statements. What they
+    import otherwise is not followed: ``environment.py`` refuses it at the start
 (3) the whole standard library, where the interpreter or its ``home`` lies in the project
 
 Node.js, of ``node_modules/.bin``: each program, and the whole package, with what it depends on, of
@@ -38,11 +39,16 @@ _SETTINGS_BESIDE = (_SETTINGS, "pybuilddir.txt")
 _LIBRARIES = (".so", ".dylib", ".dll")
 _SITE_FOLDERS = frozenset({"site-packages", "dist-packages"})
 _MARKS = ("os.py", "os.pyc", "lib-dynload")  # what makes a folder a standard library
-_READ_BY_IMPORT = (".py", ".pyw", ".pyc", ".pth", "pyvenv.cfg")
+_ARCHIVES = (".zip", ".egg", ".whl", ".pyz")
+_READ_BY_IMPORT = (".py", ".pyw", ".pyc", ".pth", "pyvenv.cfg", *_ARCHIVES)
 _START_ENDINGS = (".pth", ".start")
 _NAME = pattern(r"\w+")
+# Blanks, with lines that a backslash continues: few, so that no text makes the search slow.
+_GAP = rb"[ \t\f]*(?:\\\n[ \t\f]*){0,9}"
+_REST = rb"[^\n;:#()\\,=]*"
 _IMPORT = pattern(
-    rb"(?m)(?:^|[;:])[ \t]*(?:import[ \t]+([^\n;#]+)|from[ \t]+([\w.]+)[ \t]+import\b)"
+    rb"(?m)(?:^|[;:])%b(?:import\b%b((?:[^\n;#\\]|\\\n)+)"
+    rb"|from\b%b([^\s;:#\\.()]+)%b(?:\\\n%b){0,9}?\bimport\b)" % (_GAP, _GAP, _GAP, _REST, _REST)
 )
 _MAX_LINKS = 40
 
@@ -74,6 +80,7 @@ class HeldEnvironment:
     home        the folder that ``pyvenv.cfg`` names
     files       the bytes by path; empty for what no import reads as bytes
     names       modules that a start may import
+    own         folders of which a start imports nothing but these files: project and environment
     """
 
     program: str
@@ -82,13 +89,15 @@ class HeldEnvironment:
     has_system_packages: bool
     files: Mapping[str, bytes] = field(repr=False)
     names: frozenset[str] = field(repr=False)
+    own: tuple[str, ...]
     digest: str
 
     def words(self) -> bytes:
         """The text that ``environment.py`` of the Python runtimes reads."""
         prefix = os.path.dirname(os.path.dirname(self.program))
         system = "1" if self.has_system_packages else ""
-        said = (prefix, self.program, self.home, system, " ".join(sorted(self.names)))
+        names = " ".join(sorted(self.names))
+        said = (prefix, self.program, self.home, system, names, *self.own)
         return "\0".join(said).encode("utf-8", "surrogateescape")
 
 
@@ -133,6 +142,7 @@ def held_environment(
             },
         },
         names=files.names(),
+        own=tuple(dict.fromkeys((*files.own, spelled))),
         digest=digest,
     )
 
@@ -157,7 +167,7 @@ class StartFiles:
         self.ends: dict[str, str] = {}
         self.libraries: dict[str, str] = {}
         self.kept: dict[str, bytes] = {}
-        self._own = [self._project]
+        self.own = [self._project]
         self._left = MAX_BYTES
         self._modules_in: dict[str, dict[str, list[str]]] = {}
         self._wanted = {"sitecustomize", "usercustomize"}
@@ -179,7 +189,7 @@ class StartFiles:
     def add_environment(self, folder: str) -> None:
         """All that the Python of an environment runs at each start: (1) to (3)."""
         self._link(folder)
-        self._own.append(os.path.realpath(folder))
+        self.own.append(os.path.realpath(folder))
         settings = (os.path.join(folder, *name) for name in (("bin", _SETTINGS), (_SETTINGS,)))
         for home in map(_home, [self._file(path) or b"" for path in settings]):
             self._library_of(home and os.path.join(self._project, home))
@@ -428,7 +438,7 @@ class StartFiles:
         if self._copies:
             self._copy(path, data)
         if self._keeps:
-            self.kept[os.path.normpath(path)] = data if path.endswith(_READ_BY_IMPORT) else b""
+            self._keep(os.path.normpath(path), data)
         if follows and path.lower().endswith((".py", ".pyw")):
             self._wanted.update(imported_names(data))
         return data
@@ -442,6 +452,13 @@ class StartFiles:
         while folder.startswith(self._project + os.sep) and self._is_new(f"way {folder}"):
             self._link(folder)
             folder = os.path.dirname(folder)
+
+    def _keep(self, path: str, data: bytes) -> None:
+        """Keep what an import reads; of a library, which the system loads, that it was compared."""
+        if path.endswith(_READ_BY_IMPORT):
+            self.kept[path] = data
+        elif _is_loaded(os.path.basename(path)):
+            self.kept[path] = b""
 
     def _link(self, path: str) -> None:
         if os.path.islink(path):
@@ -460,7 +477,7 @@ class StartFiles:
 
     def is_own(self, path: str) -> bool:
         """Whether a real path is in the project or in the environment."""
-        return any(path == top or path.startswith(top + os.sep) for top in self._own)
+        return any(path == top or path.startswith(top + os.sep) for top in self.own)
 
     def _is_new(self, what: str) -> bool:
         is_new = what not in self._seen
@@ -471,8 +488,15 @@ class StartFiles:
 def imported_names(source: bytes) -> set[str]:
     """The modules that statements of a Python source may import, in small letters; a few more."""
     names: set[str] = set()
+    source = source.removeprefix(b"\xef\xbb\xbf")
+    if b"\r" in source:
+        source = source.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     for found in _IMPORT.finditer(source):
-        words = (found[1] or found[2].split(b".")[0]).decode("utf-8", "replace")
+        words = (found[1] or found[2]).decode("utf-8", "replace")
+        if not words.isascii():
+            import unicodedata
+
+            words = unicodedata.normalize("NFKC", words)  # as Python does with names
         names.update(_NAME.findall(words.lower()))
     return names
 

@@ -4,12 +4,15 @@ Each case prepares a project, approves it, changes one thing, and asks whether t
 counts. What Python does with such a file is tried by a real interpreter, where it is not obvious.
 """
 
+import ast
+import importlib.util
 import json
 import os
 import py_compile
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +22,7 @@ import pytest
 from ryeos.items.errors import IntegrityError
 from ryeos.trust.approvals import ProjectApproval, parts_of, read_part
 from ryeos.trust.keys import SigningKey
+from ryeos.trust.start_files import imported_names
 from tests.support.executables import make_program
 from tests.support.workspace import Workspace
 
@@ -522,3 +526,280 @@ def test_what_was_compared_for_a_start_is_what_is_held(environment: Environment)
     assert counted
     assert held is not None
     assert held.files[str(path)] == b"import os\n"
+
+
+# --- what a start loads otherwise than by an import statement -------------------------------------
+
+BOOT, PLUG = write(f"{SITE}/x.pth", "import _boot\n"), f"{SITE}/_plug.py"
+ENTRY = "import importlib.util, os, sys\nhere = os.path.dirname(__file__)\nplug = here + '/_plug'\n"
+BY_OTHER_WAYS: dict[str, str] = {
+    "import_module": "import importlib\nimportlib.import_module('_pl' + 'ug')\n",
+    "import_module in a function": (
+        "from importlib import import_module as load\ndef go(name):\n    load(name)\ngo('_plug')\n"
+    ),
+    "__import__": "__import__('_' + 'plug')\n",
+    "text that is executed": "exec('imp' + 'ort _plug')\n",
+    "entry points": (
+        "from importlib.metadata import entry_points\n"
+        "for one in [e for e in entry_points().get('boot', ())] if sys.version_info < (3, 10)"
+        " else entry_points(group='boot'):\n    one.load()()\n"
+    ),
+    "a loader": (
+        "spec = importlib.util.spec_from_file_location('p', plug + '.py')\n"
+        "spec.loader.exec_module(importlib.util.module_from_spec(spec))\n"
+    ),
+    "a loader of another name": (
+        "from importlib.machinery import SourceFileLoader\n"
+        "SourceFileLoader('p', plug + '.txt').load_module()\n"
+    ),
+    "a loader of bytecode": (
+        "from importlib.machinery import SourcelessFileLoader\n"
+        "SourcelessFileLoader('p', plug + '.pyc').load_module()\n"
+    ),
+    "runpy": "import runpy\nrunpy.run_path(plug + '.py')\n",
+    "open": "exec(open(plug + '.py').read())\n",
+    "pathlib": "import pathlib\nexec(pathlib.Path(plug + '.py').read_text())\n",
+    "a folder of site": "import site\nsite.addsitedir(os.path.join(sys.prefix, 'more'))\n",
+    "an archive": "sys.path.insert(0, here + '/plug.zip')\n__import__('_zip' + 'ped')\n",
+    "a link": "os.symlink(plug + '.py', '{folder}/l.py')\nexec(open('{folder}/l.py').read())\n",
+}
+
+
+def _plugs(project: Path) -> None:
+    """Code that an agent puts into the environment after it was approved, for each way to it."""
+    for name in ("_plug.py", "_plug.txt"):
+        write(f"{SITE}/{name}", EVIL)(project)
+    bytecode(f"{SITE}/_plug.pyc", EVIL)(project)
+    write(".venv/more/evil.pth", "import sys; sys.evil = True\n")(project)
+    write(f"{SITE}/ev-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: ev\nVersion: 1\n")(
+        project
+    )
+    # What it names is no code of the environment, but its start would end with it.
+    write(f"{SITE}/ev-1.dist-info/entry_points.txt", "[boot]\na = sys:exit\n")(project)
+    with zipfile.ZipFile(project / SITE / "plug.zip", "w") as archive:
+        archive.writestr("_zipped.py", EVIL)
+
+
+@pytest.mark.parametrize("way", BY_OTHER_WAYS)
+def test_a_start_loads_no_code_that_was_not_compared(environment: Environment, way: str) -> None:
+    workspace, project = environment.workspace, environment.project
+    BOOT(project)
+    text = BY_OTHER_WAYS[way].replace("{folder}", str(workspace.folder))
+    honest = "import sys\nsys.honest = True\n"
+    write(f"{SITE}/_boot.py", f"{honest}{ENTRY}{text}")(project)
+    workspace.project.signed_tool("mine/t", TELLS)
+    workspace.approve()
+    _plugs(project)
+
+    result = workspace.run("mine/t")
+
+    assert result.success, (result.error, result.metadata)
+    assert result.data[0] == str(project / ".venv")
+    assert result.data[-2:] == [True, False]
+
+
+def test_a_refused_import_at_the_start_names_the_file_and_the_way_out(
+    environment: Environment,
+) -> None:
+    workspace, project = environment.workspace, environment.project
+    BOOT(project)
+    write(f"{SITE}/_boot.py", BY_OTHER_WAYS["import_module"])(project)
+    write(PLUG, "x = 1\n")(project)
+    workspace.project.signed_tool("mine/t", TELLS)
+    workspace.approve()
+
+    stderr = str(workspace.run("mine/t").metadata)
+
+    assert f"{project / PLUG}: not among what was compared" in stderr
+    assert "rye trust" in stderr
+
+
+def test_a_tool_imports_and_opens_after_the_start_as_ever(environment: Environment) -> None:
+    workspace, project = environment.workspace, environment.project
+    BOOT(project)
+    write(f"{SITE}/_boot.py", "import importlib.metadata, pathlib, sys\nkept = open\n")(project)
+    tells = (
+        "import importlib, importlib.metadata as m, io, json, pathlib, _boot\n"
+        "place = pathlib.Path(importlib.import_module('_pl' + 'ug').__file__)\n"
+        "names = [one.value for one in m.distribution('ev').entry_points]\n"
+        "print(json.dumps([place.read_text() == _boot.kept(place).read() == open(place).read(),"
+        " names, type(open).__name__, type(io.open_code).__name__]))\n"
+    )
+    workspace.project.signed_tool("mine/t", tells)
+    workspace.approve()
+    _plugs(project)
+
+    kind = type(open).__name__
+    assert workspace.run("mine/t").data == [True, ["sys:exit"], kind, kind]
+
+
+WORKING: dict[str, tuple[Step, str]] = {
+    "a version, at the start": (
+        both(
+            BOOT,
+            write(f"{SITE}/ev-1.dist-info/METADATA", "Name: ev\nVersion: 1.5\n"),
+            write(f"{SITE}/_boot.py", "from importlib.metadata import version\nv = version('ev')"),
+        ),
+        "import _boot; print(_boot.v)",
+    ),
+    "data of a package of the start": (
+        both(
+            write(f"{SITE}/x.pth", "import _pack\n"),
+            write(f"{SITE}/_pack/data.txt", "1.5"),
+            write(
+                f"{SITE}/_pack/__init__.py",
+                "import pkgutil\nd = pkgutil.get_data('_pack', 'data.txt').decode()\n"
+                "e = open(__file__.replace('__init__.py', 'data.txt')).read()\nassert d == e",
+            ),
+        ),
+        "import _pack; print(_pack.d)",
+    ),
+    "continued import statements": (
+        both(
+            BOOT,
+            write(f"{SITE}/_boot.py", "import os, \\\n  _b\nfrom \\\n  _c import (\n  x,\n  y,)\n"),
+            write(f"{SITE}/_b.py", "x = 1\n"),
+            write(f"{SITE}/_c.py", "x, y = 1.5, 2\n"),
+        ),
+        "import _boot; print(_boot.x)",
+    ),
+    "setuptools: a finder of an editable install": (
+        both(
+            write("lib/mine_pkg/__init__.py", "v = 1.5\n"),
+            write(
+                f"{SITE}/__editable__.mine-1.pth",
+                "import __editable___mine_finder; __editable___mine_finder.install()\n",
+            ),
+            write(
+                f"{SITE}/__editable___mine_finder.py",
+                "import sys\nfrom importlib.util import spec_from_file_location\n"
+                "from pathlib import Path\nMAPPING = {'mine_pkg': r'{project}/lib/mine_pkg'}\n"
+                "class Finder:\n    @classmethod\n"
+                "    def find_spec(cls, fullname, path=None, target=None):\n"
+                "        if fullname in MAPPING:\n"
+                "            found = Path(MAPPING[fullname], '__init__.py')\n"
+                "            return spec_from_file_location(fullname, found)\n"
+                "def install():\n    sys.meta_path.append(Finder)\n",
+            ),
+        ),
+        "import mine_pkg; print(mine_pkg.v)",
+    ),
+    "a path of an editable install": (
+        both(
+            write("src/mine_pkg/__init__.py", "v = 1.5\n"),
+            write(f"{SITE}/__editable__.mine-1.pth", "{project}/src\n"),
+        ),
+        "import mine_pkg; print(mine_pkg.v)",
+    ),
+    "hatch: a redirecting finder": (
+        both(
+            write("lib/mine_pkg.py", "v = 1.5\n"),
+            write(f"{SITE}/_editable_impl_mine.pth", "import _editable_impl_mine\n"),
+            write(
+                f"{SITE}/_editable_impl_mine.py",
+                "from editables.redirector import RedirectingFinder as F\n"
+                "F.install()\nF.map_module('mine_pkg', r'{project}/lib/mine_pkg.py')\n",
+            ),
+            write(f"{SITE}/editables/__init__.py", ""),
+            write(
+                f"{SITE}/editables/redirector.py",
+                "import importlib.util, sys\nclass RedirectingFinder:\n    known = {}\n"
+                "    @classmethod\n    def find_spec(cls, fullname, path=None, target=None):\n"
+                "        if fullname in cls.known:\n            return"
+                " importlib.util.spec_from_file_location(fullname, cls.known[fullname])\n"
+                "    @classmethod\n    def install(cls):\n        sys.meta_path.append(cls)\n"
+                "    @classmethod\n    def map_module(cls, name, path):\n"
+                "        cls.known[name] = path\n",
+            ),
+        ),
+        "import mine_pkg; print(mine_pkg.v)",
+    ),
+    "a namespace of setuptools": (
+        both(
+            write(
+                f"{SITE}/google_x-nspkg.pth",
+                "import sys, types, os;has_mfs = sys.version_info > (3, 5);"
+                "p = os.path.join(sys._getframe(1).f_locals['sitedir'], *('googlex',));"
+                "importlib = has_mfs and __import__('importlib.util');"
+                "has_mfs and __import__('importlib.machinery');"
+                "m = has_mfs and sys.modules.setdefault('googlex', importlib.util.module_from_spec("
+                "importlib.machinery.PathFinder.find_spec('googlex', [os.path.dirname(p)])));"
+                "mp = (m or []) and m.__dict__.setdefault('__path__',[]);"
+                "(p not in mp) and mp.append(p)\n",
+            ),
+            write(f"{SITE}/googlex/cloud.py", "v = 1.5\n"),
+        ),
+        "import googlex.cloud; print(googlex.cloud.v)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WORKING)
+def test_an_honest_start_works(environment: Environment, case: str) -> None:
+    workspace, project = environment.workspace, environment.project
+    step, tells = WORKING[case]
+    step(project)
+    for path in (project / SITE).glob("*_editable_*"):
+        path.write_text(path.read_text("utf-8").replace("{project}", str(project)), "utf-8")
+    workspace.project.signed_tool("mine/t", f"import sys; assert '.venv' in sys.prefix\n{tells}\n")
+    workspace.approve()
+
+    result = workspace.run("mine/t")
+
+    assert result.success, (result.error, result.metadata)
+    assert result.data == 1.5
+    assert "not among" not in str(result.metadata)
+
+
+@pytest.mark.parametrize("module", ["coverage", "setuptools"])
+def test_the_start_files_of_common_packages_work(environment: Environment, module: str) -> None:
+    """With the packages of this very environment: their ``.pth`` files, and what these import."""
+    workspace, project = environment.workspace, environment.project
+    found = importlib.util.find_spec(module)
+    if found is None or not found.submodule_search_locations:
+        pytest.skip(f"{module} is not installed")
+    site = Path(found.submodule_search_locations[0]).parent
+    for name in (module, "_distutils_hack"):
+        if (site / name).is_dir():
+            left_out = shutil.ignore_patterns("__pycache__", "tests")
+            shutil.copytree(site / name, project / SITE / name, ignore=left_out)
+    pth = "distutils-precedence.pth" if module == "setuptools" else "a1_coverage.pth"
+    if not (site / pth).is_file():
+        pytest.skip(f"there is no {pth}")
+    shutil.copy(site / pth, project / SITE)
+    write("rc", f"[run]\ndata_file = {workspace.folder}/data\n")(project)
+    tells = f"import json, sys\nimport {module}\nprint(json.dumps(sorted(sys.modules)))"
+    write(".env", f"COVERAGE_PROCESS_START={project}/rc\n")(project)
+    workspace.project.signed_tool("mine/t", tells)
+    workspace.approve()
+
+    result = workspace.run("mine/t")
+
+    assert result.success, (result.error, result.metadata)
+    assert "not among" not in str(result.metadata)
+    assert ("coverage" if module == "coverage" else "_distutils_hack") in result.data
+
+
+def test_import_statements_are_followed_as_the_parser_sees_them() -> None:
+    for path in Path(os.__file__).parent.glob("*.py"):
+        data = path.read_bytes()
+        parsed: set[str] = set()
+        for node in ast.walk(ast.parse(data)):
+            if isinstance(node, ast.Import):
+                parsed.update(one.name.partition(".")[0].lower() for one in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                parsed.add(node.module.partition(".")[0].lower())
+        assert parsed <= imported_names(data), path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("import os, \\\n  _b", "import \\\n _b", "from \\\n _b import x"),
+        *("from _b \\\n import x", "if 1: \\\n  import _b", "x = 1; import _b", "\ufeffimport _b"),
+        *("x\rimport _b", "from _b . c import (\n x,\n y)", "\x0cimport _b"),
+        *("import _b\\\n as b", "import \uff3fb"),
+    ],
+)
+def test_an_import_statement_is_followed_however_it_is_written(text: str) -> None:
+    assert "_b" in imported_names(text.encode())

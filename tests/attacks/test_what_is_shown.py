@@ -2,6 +2,7 @@
 
 import os
 import sys
+import venv
 from collections.abc import Callable
 from pathlib import Path
 
@@ -162,6 +163,30 @@ def test_trusting_approves_the_bytes_that_were_shown(signer: CommandLine, nth: i
 
     digest = sha256_hex(place.read_bytes())
     assert (part["state"] == "approved") == (digest[:16] in shown)
+
+
+def test_trust_says_what_a_start_loads_that_no_statement_names(signer: CommandLine) -> None:
+    (signer.project / ".ai").mkdir()
+    venv.create(signer.project / ".venv", symlinks=True)
+    (site,) = (signer.project / ".venv/lib").glob("python*/site-packages")
+    (site / "x.pth").write_text("import _boot, _late\n", encoding="utf-8")
+    (site / "_boot.py").write_text(
+        "from importlib import import_module as load\nimport importlib\n"
+        "def go(name):\n    load(name)\ngo('_plug')\nload('json')\nload('_late')\n"
+        "importlib.import_module('_other')\n",
+        encoding="utf-8",
+    )
+    (site / "_late.py").write_text(
+        "def later(name):\n    __import__(name)\nbefore = lambda name: __import__(name)\n",
+        encoding="utf-8",
+    )
+
+    shown = signer("trust", "--yes").stderr
+
+    said = "it loads what no import statement names: not compared, so it fails at the start"
+    assert f"_boot.py, line 4, import_module: {said}" in shown
+    assert f"_boot.py, line 8, import_module: {said}" in shown
+    assert shown.count(said) == len(("line 4", "line 8"))
 
 
 @terminal

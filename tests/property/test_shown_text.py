@@ -163,3 +163,50 @@ def test_words_of_people_stay_readable(text: str) -> None:
 def test_a_change_of_what_is_hardly_seen_changes_the_display(one: bytes, other: bytes) -> None:
     for suffix in SUFFIXES:
         assert shown_text(one, suffix).lines != shown_text(other, suffix).lines
+
+
+# Of Unicode's list of confusable characters, and of the same kinds.
+LIKE_SIGNS = (
+    "\u09ea\u09ed\u0a6a\u0b68\u0c66\u0ce6\u0660\u06f0\u02c2\u02c3\u02d7\u02f8\ua789\u16ec\u205a\u1400"
+    "\u2e40\u2041\u1735\u4e3f\u30ce\u31d4\u31d3\u3014\u2502\u066b\u060d\u16ed\u02c4\u2016\u1438\u2500"
+    "\u23fd\u4e36\u1433\u0431\u0417\u097d\u226a\u2afd\u2e28\u0964\u061f\u1362\u2776\u1369\u00ab\u30fc"
+    "\U00011da3\U0001d236\U00016f3f\u3003\u3007\u2052\u29fa\u2e17\ufe32"
+)
+
+
+@pytest.mark.parametrize("one", LIKE_SIGNS)
+@pytest.mark.parametrize("suffix", [".sh", ".py", ".yaml"])
+def test_what_reads_as_a_sign_or_a_digit_is_an_escape_in_code(one: str, suffix: str) -> None:
+    shown = shown_text(f"rm -r '/srv/1{one} {one}'\n".encode(), suffix)
+    assert shown.lines[0].isascii()
+    assert sum(shown.escapes.values()) == len("12")
+
+
+def test_every_digit_of_another_script_is_an_escape_in_code() -> None:
+    digits = [one for one in map(chr, range(0x80, 0x110000)) if unicodedata.category(one) == "Nd"]
+    for one in digits:
+        assert shown_text(f"limit = 1{one}\n".encode(), ".py").lines[0].isascii(), ascii(one)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u2014 \u201cquotes\u201d \u2018x\u2019 \u00abg\u00bb",
+        "\u2022 \u00b7 \u2026 \u2192 \u2713 \u2264",
+        "\u251c\u2500\u2500 src \u2502 \u2514\u2500\u2500 a",
+        "\u0939\u093f\u0928\u094d\u0926\u0940 \u0925\u0940\u0964 \u0968\u0966\u0968\u096c",
+        "\u65e5\u672c\u8a9e\u3001\u30c6\u30b9\u30c8\u3002\u300c\u672c\u300d \u4e8c\u3007",
+        "\u30ce\u30fc\u30c8",
+        "\u05e9\u05dc\u05d5\u05dd \u0663 \u0643\u062a\u0628\u061f",
+    ],
+)
+def test_signs_that_people_type_stay_in_prose(text: str) -> None:
+    shown = shown_text(f"{text}\n".encode(), ".md")
+    assert (shown.lines, shown.escapes) == ((text,), {})
+
+
+@pytest.mark.parametrize(
+    "one", ["\u0663", "\u0964", "\u02c2", "\u205a", "\u30ce", "\u2032", "\u3014"]
+)
+def test_a_sign_of_a_script_is_an_escape_in_prose_without_its_letters(one: str) -> None:
+    assert shown_text(f"run 1{one} now\n".encode(), ".md").lines[0].isascii()

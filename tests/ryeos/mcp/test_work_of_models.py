@@ -137,11 +137,13 @@ def test_a_tool_that_nothing_runs_is_refused_before_a_person_is_asked_to_try_it(
         for text in (lacking, plain)
     ]
     module = model.answer("sign", item_id="tool:mine/x", content=lacking)
+    again = model.answer("sign", item_id="tool:mine/x", content=lacking, try_parameters={})
     complete = model.answer("sign", item_id="tool:mine/x", content=whole, try_parameters={})
 
     assert {one["code"] for one in refused} == {"VALIDATION_FAILED"}
     assert all("expected executor_id" in one["error"] for one in refused)
     assert "declares no executor: nothing runs it" in module["warnings"][0]
+    assert "waits" not in again["hint"]
     assert "warnings" not in complete
 
 
