@@ -183,7 +183,11 @@ def _is_held(files: "StartFiles", folder: str) -> bool:
     from ryeos.trust.start_files import held_environment
 
     python = f"{folder}/bin/python"
-    return held_environment(files, folder, python, "") is not None
+
+    def no_copy(real: str, home: str, made_with: str) -> str:  # noqa: ARG001 - it is not started
+        return real
+
+    return held_environment(files, folder, python, "", no_copy) is not None
 
 
 def _is_outside(what: str) -> bool:
