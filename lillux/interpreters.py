@@ -212,6 +212,7 @@ class ResolvedEnv:
     missing      interpreters that were looked for in vain, and where.
     dotenv       the names that the project's ``.env`` has set.
     approved     what of the project counted because its user approved it.
+    copies       folders that hold copies of it, which are started in its place.
     """
 
     variables: Mapping[str, str]
@@ -220,6 +221,7 @@ class ResolvedEnv:
     missing: tuple[MissingInterpreter, ...] = ()
     dotenv: tuple[str, ...] = ()
     approved: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
 
 
 class EnvResolver:

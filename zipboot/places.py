@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 DIGEST_BYTES = 20
-KINDS = ("bundle", "native", "programs", "search", "servers", "trees", "unpacked")
-"""What is kept in the cache, a folder each: laid out bundles, compiled modules, programs for tools,
-catalogs for searches, marks of MCP servers, digests of the files of projects, shiv's copies."""
+KINDS = ("approved", "bundle", "native", "programs", "search", "servers", "trees", "unpacked")
+"""What is kept in the cache, a folder each: copies of approved programs, laid out bundles, compiled
+modules, programs for tools, catalogs for searches, marks of MCP servers, digests of the files of
+projects, shiv's copies."""
 
 
 def folders(kind: str) -> Iterator[str]:
@@ -223,7 +224,7 @@ def note_use(entry: str, *, is_new: bool) -> None:
             folder = os.path.dirname(entry)
             sweep(folder, now)
             if os.path.basename(folder) in _KINDS:  # no temporary one, beside what is not ours
-                for other in ("search", "servers", "trees"):  # written by others
+                for other in ("approved", "search", "servers", "trees"):  # written by others
                     beside = os.path.join(os.path.dirname(folder), other)
                     if os.path.isdir(beside):
                         sweep(beside, now)

@@ -106,9 +106,16 @@ class Rye:
         self.warn = warn
         self.approvals = Approvals(context.spaces.user.ai)
         self.trust = TrustStore(context.spaces, self.approvals)
-        approval = ProjectApproval(context.spaces.user, context.project_path, self.trust)
+        approval = ProjectApproval(
+            context.spaces.user,
+            context.project_path,
+            self.trust,
+            lambda: cache_place(context.process_env, "approved", context.platform),
+        )
         self.approval = approval
-        self.context = context = replace(context, approves=approval.allows, holds=approval.hold)
+        self.context = context = replace(
+            context, approves=approval.allows, holds=approval.hold, places=approval.place
+        )
         self.verifier = Verifier(
             context.spaces, self.trust, dev_mode=context.dev_mode, warn=warn, restore=restore
         )

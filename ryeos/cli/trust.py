@@ -24,6 +24,7 @@ _NOT_COVERED = (
     "not compared: packages that are not imported at each start, and what they load",
     "not compared: it lies outside of the project",
     "it loads what no import statement names: not compared",
+    "compared when a tool starts; not again when that tool starts such a program by the PATH",
 )
 _KINDS = {
     "interpreter": "programs that run the project's tools",
@@ -136,6 +137,8 @@ def _not_covered(part: Part, project: Path) -> Iterator[str]:
     """What may change in an approved part without a question, a line each."""
     if part.programs:
         yield _NOT_COVERED[0]
+    if part.kind == "interpreter" and part.digest and not part.problem:
+        yield _NOT_COVERED[3]
     for path in part.outside[:MAX_OUTSIDE]:
         yield f"{one_line(path, 80)}: {_NOT_COVERED[1]}"
     if len(part.outside) > MAX_OUTSIDE:

@@ -82,6 +82,11 @@ def nothing_held(program: str) -> None:
     """No interpreter is started from bytes that were compared."""
 
 
+def no_copy(relative: str) -> str:  # noqa: ARG001 - no program of the project counts
+    """No program is started elsewhere than where it is."""
+    return ""
+
+
 def _with_left(env: Mapping[str, str], left: Mapping[str, str]) -> Mapping[str, str]:
     """An environment with what is left of some variables; without those of which nothing is."""
     if not left:
@@ -116,6 +121,7 @@ class Context:
     passphrase    gives that of the user's key, whose file is named; None without a terminal
     approves      whether the user approved a path of the project (``rye trust``)
     holds         gives an approved environment with its bytes, by the path of its Python
+    places        gives the path of the copy that an approved program is started from, or ""
     is_copy       the project is a copy for one test case: nothing below its ``.ai`` gives rights
     program_words gives what starts this program once more, () where that is not known
     """
@@ -132,6 +138,7 @@ class Context:
     pages_are_signed_later: bool = False
     approves: Approves = nothing_approved
     holds: Holds = nothing_held
+    places: Callable[[str], str] = no_copy
     confines: bool = False
     sandbox: str = ""
     on_node: bool = False

@@ -628,6 +628,7 @@ def resolved_environment(
     for element in reversed(chain.elements):
         env = resolver.apply(env, element.spec.env_config, anchor.names)
     anchored = anchor.with_programs(gate.allows)
+    env = replace(env, variables=gate.with_copies(env.variables))
     # Bytecode that a start writes beside approved modules would be a change of what was approved.
     no_bytecode = {"PYTHONDONTWRITEBYTECODE": "1"} if gate.uses_python else {}
     added = {*anchor.env_paths, *anchor.env, *no_bytecode}
@@ -638,6 +639,7 @@ def resolved_environment(
         missing=env.missing,
         dotenv=env.dotenv,
         approved=tuple(gate.used),
+        copies=gate.copies,
     )
 
 
@@ -670,6 +672,19 @@ class ProjectGate:
         self._is_own = space == PROJECT
         self.notes: list[str] = []
         self.used: list[str] = []
+        self._copies: dict[str, str] = {}
+        self._folders: dict[str, None] = {}
+
+    def with_copies(self, variables: Mapping[str, str]) -> Mapping[str, str]:
+        """The variables, those that name a program that is held with the path of its copy."""
+        if not self._copies:
+            return variables
+        return {name: self._copies.get(value, value) for name, value in variables.items()}
+
+    @property
+    def copies(self) -> tuple[str, ...]:
+        """The folders that programs are started in, in place of folders of the project."""
+        return tuple(self._folders)
 
     @property
     def uses_python(self) -> bool:
@@ -703,6 +718,10 @@ class ProjectGate:
         if self._context.approves(relative, data):  # (3)
             if relative not in self.used:
                 self.used.append(relative)
+            copy = "" if path in self._copies else self._context.places(relative)
+            if copy:
+                self._copies[path] = copy
+                self._folders[copy.removesuffix(f"/{relative}")] = None
             return True
         note = not_approved(path, "used")
         if note not in self.notes:

@@ -498,6 +498,8 @@ class PrimitiveExecutor:
         timeout_s = limit("timeout", sources)
         lowered = at_most(timeout_s, request.at_most_s)
         rights = self._rights(prepared, request)
+        if env.copies:
+            rights = replace(rights, own_files=(*rights.own_files, *map(Path, env.copies)))
         child_env = process_environment(
             chain,
             anchor,

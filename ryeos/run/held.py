@@ -9,6 +9,7 @@ No file is opened by its path again after it was compared. What a runtime starts
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lillux.process.model import SEALED_PATH
@@ -17,6 +18,7 @@ from ryeos.run.model import HeldFiles, Invocation
 from ryeos.trust.verify import VerifiedItem
 
 if TYPE_CHECKING:
+    from lillux.sandbox import Confinement
     from ryeos.trust.start_files import HeldEnvironment
 
 STARTER = "starter"
@@ -87,7 +89,26 @@ def in_environment(invocation: Invocation, held: "HeldStart | None") -> Invocati
     return replace(
         invocation,
         argv=(held.base, held.option(options), *words),
+        confinement=_with_base(invocation, held.environment),
         held=replace(invocation.held, files={**invocation.held.files, **held.files()}),
+    )
+
+
+def _with_base(invocation: Invocation, environment: "HeldEnvironment") -> "Confinement | None":
+    """The confinement of a Python for the one that is started in its place, with its library."""
+    confinement, started = invocation.confinement, environment.base
+    if confinement is None or os.path.realpath(invocation.argv[0]) == started:
+        return confinement
+    from lillux.sandbox import program_places
+
+    readable, executable = confinement.readable, confinement.executable
+    places = {Path(started), Path(os.path.realpath(started))}
+    homes = {Path(environment.home), *(place.parent for place in places)}
+    folders = [one for home in homes for one in program_places(home)]
+    return replace(
+        confinement,
+        readable=None if readable is None else (*readable, *places, *folders),
+        executable=None if executable is None else (*executable, *places),
     )
 
 

@@ -17,7 +17,7 @@ is approved by its path. Page: ``docs/trust.md``.
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -183,7 +183,11 @@ def _is_held(files: "StartFiles", folder: str) -> bool:
     from ryeos.trust.start_files import held_environment
 
     python = f"{folder}/bin/python"
-    return held_environment(files, folder, python, "") is not None
+
+    def no_copy(real: str, home: str, made_with: str) -> str:  # noqa: ARG001 - it is not started
+        return real
+
+    return held_environment(files, folder, python, "", no_copy) is not None
 
 
 def _is_outside(what: str) -> bool:
@@ -222,8 +226,15 @@ def path_in_project(project: Path | None, path: str) -> str | None:
 class ProjectApproval:
     """What the user approved of one project. Thread-safe; notices a changed document."""
 
-    def __init__(self, user: Space, project: Path | None, trust: "TrustStore") -> None:
-        self._user, self._trust = user, trust
+    def __init__(
+        self,
+        user: Space,
+        project: Path | None,
+        trust: "TrustStore",
+        cache: Callable[[], Path | None] = lambda: None,
+    ) -> None:
+        """``cache`` gives a private folder for copies of programs; None where there is none."""
+        self._user, self._trust, self._cache = user, trust, cache
         self._project = Path(os.path.realpath(project)) if project else None
         name = sha256_hex(os.fsencode(self._project))[:40] if self._project else ""
         self.path = user.ai / APPROVALS_FOLDER / f"{name}.json"
@@ -290,7 +301,45 @@ class ProjectApproval:
                 "expected the environment that you approved, found another",
                 hint="to look at it, and approve it: rye trust",
             )
-        return held_environment(files, place, program, part.digest)
+
+        def copy(real: str, home: str, made_with: str) -> str:
+            from ryeos.trust.held_programs import HeldPython
+
+            return HeldPython(self._copies_folder(), files, real, home, made_with).base()
+
+        return held_environment(files, place, program, part.digest, copy)
+
+    def place(self, relative: str) -> str:
+        """Where an approved program is started: a copy of what was compared, in Rye's cache.
+
+        ``""`` for one that is started where it is: no file but its own was compared. Raises
+        IntegrityError where it is not as it was approved, FileSystemError.
+        """
+        folder, _, name = relative.rpartition("/")
+        part = self.parts().get(folder)
+        if self._project is None or part is None or not part.digest or self._is_environment(part):
+            return ""
+        from ryeos.trust.start_files import StartFiles, is_runner
+
+        if not is_runner(name):
+            return ""
+        from ryeos.trust.held_programs import HeldPrograms
+
+        held = HeldPrograms(self._copies_folder(), str(self._project), folder, part.digest)
+        if not held.is_there():
+            files = StartFiles(str(self._project), copies=True)
+            files.add_programs(str(self._project / folder))
+            if files.digest() != part.digest:
+                raise IntegrityError(
+                    str(self._project / folder),
+                    "expected the programs that you approved, found others",
+                    hint="to look at them, and approve them: rye trust",
+                )
+            held.write(files)
+        return str(held.path / relative)
+
+    def _copies_folder(self) -> Path:
+        return self._cache() or self._user.ai / "state" / "approved"
 
     def _as_approved(self, part: Part) -> "StartFiles | None":
         """What an environment runs at a start, each file read once; None where it was changed."""

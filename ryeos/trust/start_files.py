@@ -19,7 +19,7 @@ there needs no approval. Page: ``docs/trust.md``.
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from lillux.digests import sha256_hex
@@ -60,6 +60,11 @@ def is_environment(folder: str) -> bool:
     return any(_pythons_in(os.path.join(folder, below)) for below in PROGRAM_FOLDERS)
 
 
+def is_runner(name: str) -> bool:
+    """Whether a program runs the files of others by its name, so that its package counts."""
+    return os.path.splitext(name)[0] in RUNNERS
+
+
 def is_python(name: str) -> bool:
     """Whether a program is a Python by its name."""
     return _has_python_name(name) and not name.endswith(("-config", ".cfg", "._pth"))
@@ -70,7 +75,8 @@ class HeldEnvironment:
     """An approved environment, with the bytes that were compared: for one start of its Python.
 
     program     the Python of the environment
-    base        the one that it was made with, which lies outside of the project
+    base        what is started: the one that it was made with, or a copy of the one that was
+                compared, outside of the project
     home        the folder that ``pyvenv.cfg`` names
     files       the bytes by path; empty for what no import reads as bytes
     names       modules that a start may import
@@ -96,28 +102,35 @@ class HeldEnvironment:
 
 
 def held_environment(
-    files: "StartFiles", folder: str, program: str, digest: str
+    files: "StartFiles",
+    folder: str,
+    program: str,
+    digest: str,
+    copy: Callable[[str, str, str], str],
 ) -> HeldEnvironment | None:
     """What was compared of an environment, to start its ``program`` from it.
 
-    None where the Python itself lies in the project, or is none that ``pyvenv.cfg`` names: it finds
-    its library by its own place.
+    ``copy`` gives what is started where that is not simply a link to the Python that the
+    environment was made with, by the real path of the program when it was compared, the ``home`` of
+    ``pyvenv.cfg`` and the path of that Python. None where the library lies in the project. Raises
+    as ``copy``.
     """
-    real = os.path.realpath(program)
-    settings = files.kept.get(os.path.join(folder, _SETTINGS), b"")
+    places = (os.path.join(folder, *name) for name in (("bin", _SETTINGS), (_SETTINGS,)))
+    settings = next((files.kept[path] for path in places if path in files.kept), b"")  # as Python
     home = _setting(settings, "home")
-    is_other = files.kept.get(os.path.join(folder, "bin", _SETTINGS)) is not None
-    if (
-        is_other
-        or not home
-        or files.is_own(real)
-        or os.path.realpath(home) != os.path.dirname(real)
-    ):
+    real = base = files.ends.get(os.path.join(folder, "bin", os.path.basename(program)), "")
+    if not real or not os.path.isabs(home) or files.is_own(os.path.realpath(home)):
         return None
+    if files.is_own(real) or os.path.realpath(home) != os.path.dirname(real):
+        names = (_setting(settings, name) for name in ("executable", "base-executable"))
+        beside = (os.path.join(home, name) for name in (os.path.basename(program), "python3"))
+        others = [one for one in (*names, *beside) if os.path.isfile(one)]
+        made_with = next((one for one in others if not files.is_own(os.path.realpath(one))), "")
+        base = copy(real, home, made_with)
     spelled = os.path.dirname(os.path.dirname(program))
     return HeldEnvironment(
         program=program,
-        base=real,
+        base=base,
         home=home,
         has_system_packages=_setting(settings, "include-system-site-packages").lower() == "true",
         files={
@@ -139,11 +152,20 @@ class StartFiles:
 
     Every method raises OSError, and FileTooLargeError where there is too much to compare at each
     start.
+
+    copies     with ``copies`` all bytes that were read, by the path below the project
+    programs   the digest of each program of the project by its real path
+    ends       the real path of each program, where its links led when they were compared
+    libraries  that of each shared library beside them, by its path
     """
 
-    def __init__(self, project: str, *, keeps: bool = False) -> None:
+    def __init__(self, project: str, *, keeps: bool = False, copies: bool = False) -> None:
         self._project = os.path.realpath(project)
-        self._keeps = keeps
+        self._keeps, self._copies = keeps, copies
+        self.copies: dict[str, bytes] = {}
+        self.programs: dict[str, str] = {}
+        self.ends: dict[str, str] = {}
+        self.libraries: dict[str, str] = {}
         self.kept: dict[str, bytes] = {}
         self.own = [self._project]
         self._left = MAX_BYTES
@@ -195,7 +217,7 @@ class StartFiles:
 
     def add_programs(self, folder: str) -> None:
         """Each program in a folder, and what those of them run that run files of others."""
-        self._link(folder)
+        self._links_to(folder)
         if _pythons_in(folder):
             self.add_pythons(folder)
         for name in _names(folder):
@@ -204,8 +226,9 @@ class StartFiles:
                 self._note(path, "folder")
                 continue
             self._program(path)
-            if os.path.splitext(name)[0] in RUNNERS:
+            if is_runner(name):
                 self._node_package(os.path.realpath(path))
+                self._package_beside(folder, os.path.splitext(name)[0])
 
     def add_other_programs(self, folder: str) -> None:
         """The programs of an environment that are no Python."""
@@ -302,6 +325,13 @@ class StartFiles:
 
     # ---------------------------------------------------------------- Node.js
 
+    def _package_beside(self, folder: str, name: str) -> None:
+        """The package that a script of pnpm starts: it is no link into it."""
+        path = os.path.join(os.path.dirname(folder), name)
+        if not os.path.islink(os.path.join(folder, name)) and os.path.isdir(path):
+            self._link(path)
+            self._node_package(os.path.realpath(path))
+
     def _node_package(self, program: str) -> None:
         """The package of a program, and what it depends on, as far as it lies in the project."""
         folder = program
@@ -332,18 +362,20 @@ class StartFiles:
 
     def _program(self, path: str) -> list[str]:
         """Note a program, with each link to it; the folders on the way, less those outside."""
-        folders = []
+        folders, start = [], path
         for _ in range(_MAX_LINKS):
             self._link(path)
             if not os.path.islink(path):
                 break
             folders.append(os.path.dirname(path))
             path = os.path.join(os.path.dirname(path), os.readlink(path))
-        real = os.path.realpath(path)
+            self._links_to(os.path.dirname(path))
+        self.ends[start] = real = os.path.realpath(path)
         if not self.is_own(real):
             self._note(path, f"outside {real}")
             return folders
         self._file(path)
+        self.programs[real] = self.found.get(self._shown(path), "").removeprefix("sha256 ")
         return [*folders, os.path.dirname(real)]
 
     def _loaded_with(self, program: str) -> None:
@@ -357,6 +389,12 @@ class StartFiles:
             for below in _names(place):
                 if kind(below):
                     self._any(os.path.join(place, below))
+                    self._note_library(os.path.join(place, below))
+
+    def _note_library(self, path: str) -> None:
+        what = self.found.get(self._shown(path), "")
+        if _is_loaded(os.path.basename(path)) and what.startswith("sha256 "):
+            self.libraries[path] = what.removeprefix("sha256 ")
 
     def _any(self, path: str) -> None:
         if os.path.isdir(path):
@@ -397,11 +435,23 @@ class StartFiles:
             return None
         self._left -= len(data)
         self._note(path, f"sha256 {sha256_hex(data)}")
+        if self._copies:
+            self._copy(path, data)
         if self._keeps:
             self._keep(os.path.normpath(path), data)
         if follows and path.lower().endswith((".py", ".pyw")):
             self._wanted.update(imported_names(data))
         return data
+
+    def _copy(self, path: str, data: bytes) -> None:
+        shown = self._shown(path)
+        self.copies[self._shown(os.path.realpath(path)) if shown[:3] == "../" else shown] = data
+
+    def _links_to(self, folder: str) -> None:
+        """Note each link on the way from the project to a folder, and the folder if it is one."""
+        while folder.startswith(self._project + os.sep) and self._is_new(f"way {folder}"):
+            self._link(folder)
+            folder = os.path.dirname(folder)
 
     def _keep(self, path: str, data: bytes) -> None:
         """Keep what an import reads; of a library, which the system loads, that it was compared."""

@@ -69,7 +69,7 @@ def test_a_new_folder_triggers_a_sweep(folder: Path) -> None:
     assert not old.exists()
 
 
-@pytest.mark.parametrize("kind", ["trees", "search"])
+@pytest.mark.parametrize("kind", ["trees", "search", "approved"])
 def test_a_new_folder_triggers_a_sweep_of_other_kinds(tmp_path: Path, kind: str) -> None:
     new, old, own = (tmp_path / kind / ("0" * 64) for kind in ("native", kind, "other"))
     for path in (new, old, own):
