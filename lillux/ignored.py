@@ -1,7 +1,8 @@
 """What ``.gitignore`` files leave out: https://git-scm.com/docs/gitignore. Pure.
 
 Tools of the bundle for files run without this package and have the same rules in a module of their
-own (``file-system/lib/ignored.py``); a test holds both against each other, and against git.
+own (``file-system/lib/ignored.py``); a test holds their globs against each other, and these rules
+against git.
 """
 
 import re

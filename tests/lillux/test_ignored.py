@@ -1,15 +1,18 @@
 """``.gitignore``, held against git."""
 
 import subprocess
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from lillux.ignored import IgnoredPaths
+from lillux.ignored import IgnoredPaths, _translated
 from tests.support.programs import require_program
+from tests.support.workspace import ROOT
 
+BUNDLED = "bundle.ai/tools/rye/file-system/lib/ignored.py"
 NAMES = st.text("ab.", min_size=1, max_size=3).filter(lambda name: name.strip("."))
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
 MARKS = st.sampled_from(["", "!", "/", "**/", "*", "?", "[a-b]", "a/**/", "\\!", "#"])
@@ -39,6 +42,16 @@ def test_paths_that_git_leaves_out_are_left_out(
     ignored = IgnoredPaths(files)
 
     assert {path for path in paths if ignored.match(path)} == left_out_by_git(folder, paths)
+
+
+@given(glob=st.text("ab.*?[]!^-/\\ ", min_size=1, max_size=10))
+def test_the_tools_of_the_bundle_read_a_glob_alike(glob: str) -> None:
+    spec = spec_from_file_location("ignored_of_bundle", ROOT / BUNDLED)
+    assert spec and spec.loader
+    bundled = module_from_spec(spec)
+    spec.loader.exec_module(bundled)
+
+    assert bundled.translated(glob) == _translated(glob)
 
 
 def left_out_by_git(folder: Path, paths: set[str]) -> set[str]:
