@@ -47,7 +47,8 @@ def test_paths_that_git_leaves_out_are_left_out(
 @given(glob=st.text("ab.*?[]!^-/\\ ", min_size=1, max_size=10))
 def test_the_tools_of_the_bundle_read_a_glob_alike(glob: str) -> None:
     spec = spec_from_file_location("ignored_of_bundle", ROOT / BUNDLED)
-    assert spec and spec.loader
+    assert spec
+    assert spec.loader
     bundled = module_from_spec(spec)
     spec.loader.exec_module(bundled)
 
