@@ -55,6 +55,7 @@ ELSEWHERE: Mapping[str, str] = {
     "trust/approvals.py": USER,
     "trust/bundles.py": USER,
     "trust/bundles_publish.py": TEMPORARY,
+    "trust/held_programs.py": CACHE,
     "trust/keys.py": "the key folder",
     "trust/skill_files.py": "by descriptors of its own, from the skill's folder down",
     "trust/sign.py": f"{USER}: settings that are signed",

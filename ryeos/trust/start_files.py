@@ -47,7 +47,7 @@ _NAME = pattern(r"\w+")
 _GAP = rb"[ \t\f]*(?:\\\n[ \t\f]*){0,9}"
 _REST = rb"[^\n;:#()\\,=]*"
 _IMPORT = pattern(
-    rb"(?m)(?:^|[;:])%b(?:import\b%b((?:[^\n;#\\]|\\\n)+)"
+    rb"(?m)(?:^|[;:])%b(?:import\b%b(?!\()((?:[^\n;#\\]|\\\n)+)"
     rb"|from\b%b([^\s;:#\\.()]+)%b(?:\\\n%b){0,9}?\bimport\b)" % (_GAP, _GAP, _GAP, _REST, _REST)
 )
 _MAX_LINKS = 40
