@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import dropwhile, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from lillux.files import is_inside
 from lillux.values import replace
@@ -53,7 +53,6 @@ Aliases = Callable[[], Mapping[ItemRef, str]]
 _STEM_KINDS = (Kind.TOOL, Kind.DIRECTIVE)
 _NOT_BY_STEM = ("rye/core/primitives/", "rye/core/runtimes/", "rye/core/extractors/")
 _LIBRARY_FOLDER = "lib"
-_Found = TypeVar("_Found")
 
 
 class Resolver:
@@ -181,7 +180,7 @@ class Resolver:
 
         Raises AmbiguousItemError for several of that tier.
         """
-        top = _of_highest_tier(named, lambda location: location)
+        top = _of_highest_tier(named)
         if len(top) > 1:
             raise AmbiguousItemError(name, sorted(str(one.ref) for one in top))
         found = self.find(top[0].ref, start) if top else None
@@ -487,15 +486,16 @@ def _doubled(ref: ItemRef) -> Iterator[ItemRef]:
         yield ItemRef(ref.kind, category)
 
 
-def _of_highest_tier(found: Sequence[_Found], place: Callable[[_Found], Location]) -> list[_Found]:
-    """Those of the highest tier that has any: project, user, bundles."""
-    top = max((rank_of(place(one).space.label) for one in found), default=0)
-    return [one for one in found if rank_of(place(one).space.label) == top]
+def _of_highest_tier(found: Sequence[Location]) -> list[Location]:
+    """Those that lie in the highest tier of all."""
+    highest = max((rank_of(one.space.label) for one in found), default=0)
+    return [one for one in found if rank_of(one.space.label) == highest]
 
 
 def _highest(name: str, found: list[Resolution]) -> Resolution | None:
     """The one of the highest tier, the others hidden. Raises AmbiguousItemError for several."""
-    top = _of_highest_tier(found, lambda one: one.location)
+    locations = _of_highest_tier([one.location for one in found])
+    top = [one for one in found if one.location in locations]
     if len(top) > 1:
         raise AmbiguousItemError(name, [str(one.location.ref) for one in top])
     others = [one.location for one in found if one not in top]
