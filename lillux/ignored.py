@@ -16,7 +16,6 @@ MAX_BYTES = 128 * 1024
 _BRACKETS = pattern(r"([!^]?+)(\]?+(?:\\.|[^\]\\])*)\]", re.DOTALL)
 _BLANKS = pattern(r"(?<!\\) +$")
 _OPEN_ESCAPE = pattern(r"(?<!\\)(\\\\)*\\$")
-_ESCAPED_SLASH = pattern(r"(?<!\\)((?:\\\\)*)\\/")
 _MEMBERS = pattern(r"\\?(.)(?:(-)(?:\\?(.))?)?", re.DOTALL)
 
 
@@ -98,7 +97,7 @@ def _translated(glob: str) -> str:
     keep a glob of many stars from taking exponential time.
     """
     runs: list[list[str]] = [[]]
-    for segment in _ESCAPED_SLASH.sub(r"\1/", glob).split("/"):
+    for segment in _segments(glob):
         if len(segment) > 1 and not segment.strip("*"):
             runs.append([])
         else:
@@ -108,6 +107,20 @@ def _translated(glob: str) -> str:
         return first.removesuffix("/")
     middle = "".join(f"(?>(?:[^/]+/)*?{''.join(run)})" for run in inner if run)
     return first + middle + (f"(?:[^/]+/)*{last}".removesuffix("/") if last else ".+")
+
+
+def _segments(glob: str) -> list[str]:
+    """The names of a glob. A slash in brackets ends none, and matches nothing, as for git."""
+    found, at = [""], 0
+    while at < len(glob):
+        bracket = _BRACKETS.match(glob, at + 1) if glob[at] == "[" else None
+        end = bracket.end() if bracket else at + 1 + (glob[at] == "\\")
+        if glob[at:end] in ("/", "\\/"):
+            found.append("")
+        else:
+            found[-1] += glob[at:end]
+        at = end
+    return found
 
 
 def _segment_source(segment: str) -> str:
@@ -125,7 +138,9 @@ def _segment_source(segment: str) -> str:
             if not found:
                 return "(?!)"  # as for git
             members = _members_source(_MEMBERS.findall(found[2]))
-            parts[-1] += f"[^/{members}]" if found[1] else f"[{members}]" if members else "(?!)"
+            parts[-1] += (
+                f"[^/{members}]" if found[1] else f"(?!/)[{members}]" if members else "(?!)"
+            )
             at = found.end()
         elif mark == "\\" and at < len(segment):
             parts[-1] += re.escape(segment[at])

@@ -164,7 +164,9 @@ def _answer_of_run(rye: Rye, values: Mapping[str, Any], given: Mapping[str, obje
     for name in given:
         if name not in _OF_RUNS and given[name] is not None:
             raise VerbArgumentError(
-                name, f"expected with an item, found the run {text}", hint="leave it out"
+                name,
+                f"expected with an item, found the run {text}",
+                hint="leave it out; what ends a run is the item rye/core/processes/cancel",
             )
     rye.require_visible(
         ItemRef(Kind.TOOL, _STATUS_TOOL)

@@ -379,7 +379,7 @@ Rye refuses has no data.
 
 $ --dry-run checks everything and runs nothing; --trace shows what happened. More: rye run --help
 > In options: dry_run, trace (what happened), cwd, wait_s (with async, or of a run: wait so long for
-> its end); batch, instead of item_id:
+> its end); batch, instead of item_id. To end a run in the background: see the topic threads.
 >   execute {"options": {"batch": [{"item_id": "rye/bash/bash", "parameters": {"command": "ls"}}]}}
 """,
     "sign": """\
@@ -528,6 +528,11 @@ Configuration
 .ai/config/NAME/FILE.yaml (or .toml) in project, user and system space; tools say which of them they
 read, and how the three are merged. Unsigned configuration is used with a warning, a tampered one is
 refused. Sign it as config:NAME/FILE. The keys in config/keys are trust: see the topic signing.
+
+Each file says version: "1.0.0" and category: NAME, then its own keys. Time limits, for example, are
+in .ai/config/execution/execution.yaml: defaults: {timeout: 60}, and tools: {ID: {timeout: 600}}.
+> An agent writes none of these files itself:
+>   sign {"item_id": "config:execution/execution", "content": "version: ..."}
 """,
     "setup": """\
 First steps
@@ -618,6 +623,11 @@ SYNONYMS: Mapping[str, str] = {
     "cases": "test",
     "project": "spaces",
     "codes": "errors",
+    "cancel": "threads",
+    "limits": "config",
+    "timeout": "config",
+    "timeouts": "config",
+    "settings": "config",
 }
 SEE_ALSO: Mapping[str, tuple[str, ...]] = {
     OVERVIEW: ("search", "execute", "bundle", "setup"),

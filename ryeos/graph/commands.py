@@ -391,7 +391,10 @@ class WalkProgress:
             if problem:
                 raise ExpressionError(str(template), f"{key}: {problem}")
             if value is None:
-                self.warn(f"{self.node}: {key} is assigned nothing: {template!r:.100} has none")
+                names = ", ".join(map(str, result)) if isinstance(result, Mapping) else ""
+                there = f"; the result has {names:.200}" if names else ""
+                said = f"{template!r:.100} has none{there}"
+                self.warn(f"{self.node}: {key} is assigned nothing: {said}")
             self.state[key] = value
 
     def outcome(self, status: str, **fields: Any) -> WalkOutcome:  # noqa: ANN401 - those of Outcome

@@ -65,6 +65,15 @@ def left_out_by_git(folder: Path, paths: set[str]) -> set[str]:
     return set(done.stdout.decode().split("\0")) - {""}
 
 
+def test_a_slash_in_brackets_is_no_slash_of_a_path() -> None:
+    ignored = IgnoredPaths([("", "[]/a]\nx[/]y\nb[.-0]c\n")])
+
+    assert ignored.match("a")
+    assert not ignored.match("x/y")
+    assert ignored.match("b.c")
+    assert not ignored.match("b/c")
+
+
 def test_a_folder_is_left_out_with_all_that_is_in_it_whatever_deeper_files_say() -> None:
     ignored = IgnoredPaths([("", "build/\n*.log\n!keep.log\n"), ("build", "!out.txt\n")])
 

@@ -88,7 +88,7 @@ def translated(glob: str) -> str:
     keep a glob of many stars from taking exponential time.
     """
     runs: list = [[]]
-    for segment in re.sub(r"(?<!\\)((?:\\\\)*)\\/", r"\1/", glob).split("/"):
+    for segment in segments(glob):
         if len(segment) > 1 and not segment.strip("*"):
             runs.append([])
         else:
@@ -98,6 +98,20 @@ def translated(glob: str) -> str:
         return first.removesuffix("/")
     middle = "".join(f"(?>(?:[^/]+/)*?{''.join(run)})" for run in inner if run)
     return first + middle + (f"(?:[^/]+/)*{last}".removesuffix("/") if last else ".+")
+
+
+def segments(glob: str) -> list:
+    """The names of a glob. A slash in brackets ends none, and matches nothing, as for git."""
+    found, at = [""], 0
+    while at < len(glob):
+        bracket = BRACKETS.match(glob, at + 1) if glob[at] == "[" else None
+        end = bracket.end() if bracket else at + 1 + (glob[at] == "\\")
+        if glob[at:end] in ("/", "\\/"):
+            found.append("")
+        else:
+            found[-1] += glob[at:end]
+        at = end
+    return found
 
 
 def segment_source(segment: str) -> str:
@@ -115,7 +129,8 @@ def segment_source(segment: str) -> str:
             if not found:
                 return "(?!)"  # as for git
             members = members_source(re.findall(r"\\?(.)(?:(-)(?:\\?(.))?)?", found[2]))
-            parts[-1] += f"[^/{members}]" if found[1] else f"[{members}]" if members else "(?!)"
+            one_of = f"(?!/)[{members}]" if members else "(?!)"
+            parts[-1] += f"[^/{members}]" if found[1] else one_of
             at = found.end()
         elif mark == "\\" and at < len(segment):
             parts[-1] += re.escape(segment[at])
