@@ -67,7 +67,6 @@ class LiveOutput:
         self._session, self._bar, self._written = session, bar, written
         self._shows_stdout = not session.output.as_json
         self._texts: dict[str, list[str]] = {"stdout": [], "stderr": []}
-        self._is_cut = False
 
     @property
     def was_followed(self) -> bool:
@@ -77,8 +76,7 @@ class LiveOutput:
     def take(self, stream: str, text: str) -> None:
         """Show a text."""
         self._bar.end()
-        if text.endswith(LOG_CUT):  # what is missing comes with the answer
-            text, self._is_cut = text.removesuffix(LOG_CUT), True
+        text = text.removesuffix(LOG_CUT)  # what is missing comes with the answer
         self._texts["stderr" if stream == "stderr" else "stdout"].append(text)
         if stream == "stderr":
             self._written.stderr(_shown(text, sys.stderr))
@@ -92,9 +90,12 @@ class LiveOutput:
             self._session.output.note(f"{words} is being ended; to leave without it: once more")
 
     def complete(self, answer: Answer) -> None:
-        """Show what of the output the log of the node had no room for."""
+        """Show what of the output did not come by the log of the node.
+
+        The log had no room for it, or the run had ended before its last piece was there.
+        """
         data = answer.envelope.get("data")
-        if not self._is_cut or not isinstance(data, Mapping):
+        if not self.was_followed or not isinstance(data, Mapping):
             return
         for stream, texts in self._texts.items():
             whole, shown = data.get(stream), "".join(texts)
