@@ -147,7 +147,7 @@ def settings_problems(relative: str, values: Mapping[str, Any]) -> Iterator[str]
         return
     schema = {
         "type": "object",
-        "properties": {**_ABOUT_KEYS, **own},
+        "properties": {**own, **_ABOUT_KEYS},
         "patternProperties": {"^(x-|_)": {}},
         "additionalProperties": False,
     }

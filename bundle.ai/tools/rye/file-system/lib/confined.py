@@ -61,8 +61,12 @@ def answered(act: object, params: dict, project_path: str) -> dict:
             {"hint": error.hint} if error.hint else {}
         )
     except OSError as error:
-        shown = params.get("path", ".")
-        return {"success": False, "error": f"{shown}: {error.strerror or error}"}
+        shown = str(params.get("path", "."))
+        answer = {"success": False, "error": f"{shown}: {error.strerror or error}"}
+        is_of_rye = shown.replace("\\", "/").removeprefix("./").startswith(".ai/")
+        if isinstance(error, PermissionError) and is_of_rye:
+            answer["hint"] = "Rye alone writes below .ai: sign, with item_id and content"
+        return answer
 
 
 def is_below(parts: list, protected: tuple) -> bool:
