@@ -68,17 +68,13 @@ class WriteState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedWrite:
-    """A proposed item and its file. ``before`` are the bytes that are there, None for no file.
-
-    ``earlier`` is a file of this id in another form, which an earlier import wrote.
-    """
+    """A proposed item and its file. ``before`` are the bytes that are there, None for no file."""
 
     item: ProposedItem
     target: SignTarget
     state: WriteState
     before: bytes | None = field(default=None, repr=False)
     reason: str = ""
-    earlier: tuple[Path, bytes] | None = field(default=None, repr=False)
 
     @property
     def is_due(self) -> bool:
@@ -128,19 +124,17 @@ def planned_writes(
 def _planned(
     item: ProposedItem, target: SignTarget, taken: Sequence[str], *, force: bool
 ) -> PlannedWrite:
-    earlier = _earlier(item, target)
-    planned = PlannedWrite(item=item, target=target, state=WriteState.NEW, earlier=earlier)
-    obstacle = _obstacle(item, target, earlier)
+    planned = PlannedWrite(item=item, target=target, state=WriteState.NEW)
+    obstacle = _obstacle(item, target)
     if obstacle:
         return replace(planned, state=obstacle[0], reason=obstacle[1])
     before = _bytes_at(target.path)
     planned = replace(planned, before=before)
-    there = earlier[1] if earlier else before
-    if there is not None and _is_same(item, there, target):
+    if before is not None and _is_same(item, before, target):
         return replace(planned, state=WriteState.SAME)
-    if force or (there is None and not taken):
-        return planned if there is None else replace(planned, state=WriteState.REPLACED)
-    what = "an item of this id" if there is not None else f"the variable {taken[0]}"
+    if force or (before is None and not taken):
+        return planned if before is None else replace(planned, state=WriteState.REPLACED)
+    what = "an item of this id" if before is not None else f"the variable {taken[0]}"
     reason = f"{what} is there already, and says something else; --force replaces it"
     return replace(planned, state=WriteState.CONFLICT, reason=reason)
 
@@ -161,17 +155,6 @@ def _is_same(item: ProposedItem, before: bytes, target: SignTarget) -> bool:
     return False
 
 
-def _earlier(item: ProposedItem, target: SignTarget) -> tuple[Path, bytes] | None:
-    """The tool of Python that stands where this task's one of YAML goes, and its bytes."""
-    if item.suffix != ".yaml" or not item.ref.id.startswith("tasks/"):
-        return None
-    from ryeos.imports.tasks import is_earlier_tool
-
-    path = target.path.with_suffix(".py")
-    data = _bytes_at(path)
-    return (path, data) if data is not None and is_earlier_tool(data) else None
-
-
 def _is_of_same_task(before: bytes, proposed: bytes) -> bool:
     from ryeos.imports.tasks import is_of_same_task
 
@@ -184,9 +167,7 @@ def _is_of_same_source(before: bytes, proposed: bytes) -> bool:
     return is_of_same_source(before, proposed)
 
 
-def _obstacle(
-    item: ProposedItem, target: SignTarget, earlier: tuple[Path, bytes] | None
-) -> tuple[WriteState, str] | None:
+def _obstacle(item: ProposedItem, target: SignTarget) -> tuple[WriteState, str] | None:
     """What keeps an item from being written in this space."""
     if item.problems:
         return WriteState.REFUSED, "; ".join(item.problems)
@@ -197,8 +178,7 @@ def _obstacle(
             safe_join(target.space.ai, relative)
     except LilluxError as error:
         return WriteState.REFUSED, str(error)
-    found = [path for path in candidates(target.space, item.ref) if path.exists()]
-    others = [path.name for path in found if earlier is None or path != earlier[0]]
+    others = [path.name for path in candidates(target.space, item.ref) if path.exists()]
     if others not in ([], [target.path.name]):
         return WriteState.CONFLICT, f"{', '.join(others)}: another item has this id"
     return None
@@ -242,8 +222,6 @@ def write_items(
             for relative, data in write.item.files.items():
                 path = safe_join(space.ai, relative)
                 writing.write(path, data, _bytes_at(path, space.within), space)
-            if write.earlier:
-                writing.remove(*write.earlier, space)
         keep_secrets([one for write in due for one in write.item.secrets], env_file)
     except BaseException:
         writing.undo()
@@ -257,7 +235,6 @@ class _ImportWriting:
     def __init__(self, user: Space, on_kept: Callable[[Path], None]) -> None:
         self._user, self._on_kept = user, on_kept
         self._done: list[tuple[Path, bytes | None, Path | None]] = []
-        self._removed: list[tuple[Path, bytes, Path | None]] = []
 
     def write(self, path: Path, data: bytes, before: bytes | None, space: Space) -> None:
         """Replace a file that holds ``before``, or make one."""
@@ -277,17 +254,8 @@ class _ImportWriting:
             write_atomic(path, data, expected=before, within=within)
         self._done.append((path, before, within))
 
-    def remove(self, path: Path, before: bytes, space: Space) -> None:
-        """Remove a file in whose place another has come."""
-        self._on_kept(keep_replaced(self._user, path, before))
-        remove_file(path, within=space.within)
-        self._removed.append((path, before, space.within))
-
     def undo(self) -> None:
         """Put everything back, the last first."""
-        for path, data, within in self._removed:
-            with suppress(OSError, LilluxError):
-                write_atomic(path, data, within=within)
         for path, before, within in reversed(self._done):
             with suppress(OSError, LilluxError):
                 if before is None:

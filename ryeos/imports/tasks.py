@@ -1,6 +1,6 @@
 """Tasks of ``package.json``, ``justfile``, ``Makefile`` and ``mise.toml``, read as tools.
 
-A tool is YAML on a runtime of the bundle, which starts the task's own runner, without a shell,
+A tool says it in some lines for a runtime of the bundle, which starts the task's own runner
 while the file with the tasks, and each file that it names as a part, is as it was signed, and none
 has appeared that was not there. The person sees everything that the runner will run, in order.
 Nothing is run here, but ``just``, which prints what it reads; ``just`` evaluates nothing for that.
@@ -24,10 +24,10 @@ from ryeos.imports.plan import (
 from ryeos.imports.task_files import Part, Task, TaskFile, plain_line
 from ryeos.imports.task_steps import too_much
 from ryeos.imports.tool_texts import MAX_FILE, NAME_OF_TASK, distinct, schema_of
+from ryeos.items.headers import parse_header
 from ryeos.items.line_ends import lf_bytes, pinned_bytes
 from ryeos.items.refs import ItemRef, Kind
 from ryeos.items.task_items import RUNTIME, TaskArgument, TaskItem
-from ryeos.items.yaml import flow_text, parse_yaml
 from ryeos.trust.skill_files import FurtherFile
 
 _RIGHTS = {
@@ -97,14 +97,14 @@ def _item(task: Task, runner: str, source: ImportSource) -> ProposedItem:
     return ProposedItem(
         name=task.name,
         ref=ref,
-        suffix=".yaml",
+        suffix=".py",
         data=b"" if problems else _text(ref, description, said, page).encode(),
         origin=f"{shown_path(source.path, source.project)}: {plain_line(task.name)}",
         shown="; ".join(task.steps) or "runs nothing",
         steps=task.steps,
         held=f"{count} files" if count > 1 else f"1 file, {source.path.name}",
         notes=(
-            "rights: no network, writes the project; edit sandbox to widen them",
+            "rights: no network, writes the project; edit SANDBOX to widen them",
             *held.notes,
             *task.notes,
         ),
@@ -115,21 +115,20 @@ def _item(task: Task, runner: str, source: ImportSource) -> ProposedItem:
 def _text(ref: ItemRef, description: str, said: TaskItem, page: HelpPage) -> str:
     """The text of the tool: a line for each thing that it says, and one for each line that runs."""
     config = said.as_config()
+    runs = [f"        {one!a}," for one in config.pop("runs")]
     lines = [
-        'version: "1.0.0"',
-        "tool_type: task",
-        f"executor_id: {RUNTIME}",
-        f"category: {ref.category}",
-        f"description: {flow_text(description)}",
-        f"config_schema: {flow_text(schema_of(page))}",
-        f"sandbox: {flow_text(_RIGHTS)}",
-        "config:",
-        "  runs:",
-        *(f"    - {flow_text(one)}" for one in config.pop("runs")),
-        *(f"  {key}: {flow_text(value)}" for key, value in config.items()),
+        '__version__ = "1.0.0"',
+        '__tool_type__ = "task"',
+        f'__executor_id__ = "{RUNTIME}"',
+        f"__category__ = {ref.category!a}",
+        f"__tool_description__ = {description!a}",
+        f"CONFIG_SCHEMA = {schema_of(page)!a}",
+        f"SANDBOX = {dict(_RIGHTS)!a}",
+        "CONFIG = {",
+        *(('    "runs": [', *runs, "    ],") if runs else ('    "runs": [],',)),
+        *(f"    {key!a}: {value!a}," for key, value in config.items()),
+        "}",
     ]
-    if not said.runs:
-        lines[lines.index("  runs:")] = "  runs: []"
     return "\n".join(lines) + "\n"
 
 
@@ -180,14 +179,6 @@ def is_of_same_task(before: bytes, proposed: bytes) -> bool:
         return False
 
 
-def is_earlier_tool(data: bytes) -> bool:
-    """Whether these are the bytes of a tool of Python that an earlier import wrote for a task."""
-    try:
-        return _earlier(data) is not None
-    except LilluxError:
-        return False
-
-
 _Said = tuple[tuple[tuple[str, str], ...], tuple[str, ...], tuple[str, ...]]
 
 
@@ -205,7 +196,7 @@ def _earlier(data: bytes) -> _Said | None:
 
 
 def _config_of(data: bytes) -> Mapping[str, Any]:
-    config = parse_yaml(data.decode("utf-8", "replace"), "yaml").get("config")
+    config = parse_header(".py", data.decode("utf-8", "replace"), "a tool").get("CONFIG")
     return config if isinstance(config, Mapping) else {}
 
 

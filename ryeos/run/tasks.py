@@ -20,8 +20,8 @@ def task_call(materials: Materials, services: Services) -> ProcessCall:
     Raises SpecError, ProgramNotFoundError, RyeError `EXECUTION_FAILED`.
     """
     tool = materials.chain.tool
-    if tool.item is None or tool.item.target.suffix not in {".yaml", ".yml", ".json", ".toml"}:
-        raise SpecError("executor_id", "expected a tool of YAML, JSON or TOML for a task")
+    if tool.item is None:
+        raise SpecError("executor_id", "expected a tool of a file for a task")
     task = TaskItem.from_config(tool.spec.config)  # (1)
     base = tool.item.target.space.base
     task.require_unchanged(base)  # (2)

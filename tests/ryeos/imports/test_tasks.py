@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from ryeos.imports.plan import ImportPlan, ImportSource
 from ryeos.imports.tasks import further_files, read_tasks
 from ryeos.items.errors import RyeError
+from ryeos.items.headers import parse_header
 from ryeos.items.task_items import TaskItem
-from ryeos.items.yaml import parse_yaml
 from tests.support.errors import coded
 from tests.support.programs import require_program
 
@@ -49,9 +49,9 @@ def test_targets_of_a_makefile_are_tools_with_variables_as_parameters() -> None:
     test = next(item for item in plan.items if item.name == "test")
 
     assert list(shown(plan)) == ["all", "test", "clean"]
-    assert b'description: "runs the tests"' in test.data
-    assert b'[["mode", "MODE", "assign"]]' in test.data
-    assert b'"parts.mk": ' in test.data
+    assert b"__tool_description__ = 'runs the tests'" in test.data
+    assert b"[['mode', 'MODE', 'assign']]" in test.data
+    assert b"'parts.mk': " in test.data
     assert any("build/%.o" in note for note in plan.notes)
 
 
@@ -64,7 +64,7 @@ def test_tasks_of_mise_are_tools_and_their_files_are_pinned() -> None:
         "hello": "echo hello",
         "deploy": "the file deploy.sh",
     }
-    assert b'"deploy.sh": ' in deploy.data
+    assert b"'deploy.sh': " in deploy.data
 
 
 @pytest.mark.usefixtures("no_just")
@@ -73,8 +73,8 @@ def test_recipes_are_read_without_just_too() -> None:
     build = plan.items[0]
 
     assert list(shown(plan)) == ["build", "count", "hello"]
-    assert b'["target", "", "value", "debug"], ["flags", "", "list"]' in build.data
-    assert b'"more.just": ' in build.data
+    assert b"['target', '', 'value', 'debug'], ['flags', '', 'list']" in build.data
+    assert b"'more.just': " in build.data
     assert "small reader" in plan.notes[0]
 
 
@@ -133,15 +133,14 @@ def test_long_lines_are_read_in_linear_time(name: str, tmp_path: Path) -> None:
     assert plan.items == () or len(plan.items) <= 200
 
 
+def said_by(data: bytes) -> TaskItem:
+    """What the text of a tool says of its task."""
+    return TaskItem.from_config(parse_header(".py", data.decode(), "tool")["CONFIG"])
+
+
 KEYS = [
-    "version",
-    "tool_type",
-    "executor_id",
-    "category",
-    "description",
-    "config_schema",
-    "sandbox",
-    "config",
+    *("__version__", "__tool_type__", "__executor_id__", "__category__", "__tool_description__"),
+    *("CONFIG_SCHEMA", "SANDBOX", "CONFIG"),
 ]
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=200)
 
@@ -155,9 +154,9 @@ def test_no_text_of_a_makefile_becomes_another_key_of_its_tool(text: str) -> Non
         for item in plan.items:
             if item.problems:
                 continue
-            header = parse_yaml(item.data.decode(), "tool")
+            header = parse_header(".py", item.data.decode(), "tool")
             assert list(header) == KEYS
-            said = TaskItem.from_config(header["config"])
+            said = TaskItem.from_config(header["CONFIG"])
             assert said.runs == item.steps
             assert said.command[:3] == ("make", "--no-print-directory", "-f")
             assert item.shown.isprintable()
@@ -218,7 +217,7 @@ def test_variables_that_nothing_sets_are_parameters_of_a_target(tmp_path: Path) 
     text = "A = 1\nt:\n\tdeploy $(A) $(ENV) $${HOME} $@ $(CC) $(call f,x)\n"
     (item,) = written(text, "Makefile", tmp_path).items
 
-    assert b'arguments: [["env", "ENV", "assign"]]' in item.data
+    assert b"'arguments': [['env', 'ENV', 'assign']]" in item.data
 
 
 def test_a_part_that_may_be_absent_is_held_to_be_so(tmp_path: Path) -> None:
@@ -226,7 +225,7 @@ def test_a_part_that_may_be_absent_is_held_to_be_so(tmp_path: Path) -> None:
     (item,) = written(text, "Makefile", tmp_path).items
 
     assert item.problems == ()
-    assert b'absent: [".env", "local.mk", "x.mk"]' in item.data
+    assert b"'absent': ['.env', 'local.mk', 'x.mk']" in item.data
     assert any("line 1: .env: not there" in note for note in item.notes)
 
 
@@ -289,7 +288,7 @@ end = "echo end"
         "two: echo 3",
         "end: echo end",
     ]
-    assert b'"lint.sh": ' in item.data
+    assert b"'lint.sh': " in item.data
 
 
 def test_a_task_of_mise_that_is_not_read_refuses_those_alone_that_run_it(tmp_path: Path) -> None:
@@ -364,9 +363,9 @@ def test_parts_of_a_justfile_are_its_imports_and_modules_alone(just_folder: Path
     item = next(one for one in plan.items if one.name == "deploy")
 
     assert item.problems == ()
-    for name in (b'"sub/more.just"', b'"sub/last.just"', b'"db.just"'):
+    for name in (b"'sub/more.just'", b"'sub/last.just'", b"'db.just'"):
         assert name in item.data
-    assert b'absent: ["none.just", "gone.just", "gone/mod.just"' in item.data
+    assert b"'absent': ['none.just', 'gone.just', 'gone/mod.just'" in item.data
     assert {"deploy", "end", "db::up", "db::down"} == set(shown(plan))
 
 
@@ -383,7 +382,7 @@ def run_tool(item: object, folder: Path, **given: object) -> str:
     from ryeos.imports.plan import ProposedItem
 
     assert isinstance(item, ProposedItem)
-    said = TaskItem.from_config(parse_yaml(item.data.decode(), "tool")["config"])
+    said = said_by(item.data)
     try:
         said.require_unchanged(folder)
         words = [str(folder / "bin" / said.command[0]), *said.command[1:], *said.words(given)]
@@ -470,7 +469,7 @@ def test_an_include_by_a_variable_of_one_value_is_pinned(tmp_path: Path) -> None
     (item,) = written("X := a\ninclude $(X).mk\nt:\n\techo\n", "Makefile", tmp_path).items
 
     assert item.problems == ()
-    assert b'"a.mk": ' in item.data
+    assert b"'a.mk': " in item.data
 
 
 @pytest.mark.parametrize(
@@ -500,7 +499,9 @@ def test_a_tool_that_says_that_it_runs_something_else_is_named_to_its_signer(
     lying = item.data.replace(b"echo one", b"echo two")
 
     true, untrue = (
-        further_files(TaskItem.from_config(parse_yaml(data.decode(), "tool")["config"]), tmp_path)
+        further_files(
+            TaskItem.from_config(parse_header(".py", data.decode(), "tool")["CONFIG"]), tmp_path
+        )
         for data in (item.data, lying)
     )
 
