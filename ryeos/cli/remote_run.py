@@ -39,8 +39,10 @@ def run_on(
     follower = RunFollower(
         on_output=live.take, on_cancelled=live.say_cancelled, cancellation=cancellation
     )
+    # One document shows nothing while the run goes on: one request then waits for its answer.
+    heard = None if session.output.as_json else follower
     with remote_environment(session, cancellation, bar) as around:
-        answer = execute_on(around, remote, reference, request, options, follower=follower)
+        answer = execute_on(around, remote, reference, request, options, follower=heard)
     live.complete(answer)
     if options.resigns:
         _write_pages(session, answer)
@@ -65,7 +67,6 @@ class LiveOutput:
 
     def __init__(self, session: Session, bar: ProgressBar, written: Written) -> None:
         self._session, self._bar, self._written = session, bar, written
-        self._shows_stdout = not session.output.as_json
         self._texts: dict[str, list[str]] = {"stdout": [], "stderr": []}
 
     @property
@@ -80,14 +81,13 @@ class LiveOutput:
         self._texts["stderr" if stream == "stderr" else "stdout"].append(text)
         if stream == "stderr":
             self._written.stderr(_shown(text, sys.stderr))
-        elif self._shows_stdout:
+        else:
             self._written.stdout(_shown(text, sys.stdout))
 
     def say_cancelled(self, thread_id: str) -> None:
         """Say that the run was asked to end, and how to leave without waiting for that."""
-        if not self._session.output.as_json:
-            words = one_line(thread_id, 400)
-            self._session.output.note(f"{words} is being ended; to leave without it: once more")
+        words = one_line(thread_id, 400)
+        self._session.output.note(f"{words} is being ended; to leave without it: once more")
 
     def complete(self, answer: Answer) -> None:
         """Show what of the output did not come by the log of the node.

@@ -84,6 +84,8 @@ from ryeos.run.lockfiles import LockfileResolver
 from ryeos.run.model import Chain, ChainElement, ExecutionRequest, ExecutionResult
 from ryeos.run.parameters import (
     RESOLVED_CONFIG,
+    CallerConfig,
+    CallerValues,
     LimitSources,
     at_most,
     caller_config,
@@ -485,11 +487,9 @@ class PrimitiveExecutor:
         fixed = filled_fixed_params(config, anchor, env)
         schema = chain.tool.spec.config_schema
         values = caller_values(parameters, schema, config, fixed)
-        written, variables = None, dict[str, str]()
-        if chain.tool is chain.primitive and not is_graph(chain):
-            written = caller_config(values.tool, schema, item_id=chain.tool.item_id)
+        written, variables = _written_config(chain, values, env)
+        if written is not None:
             config = {**config, **written.config}
-            variables = caller_variables(values.tool.get("env"), env.variables)
         log.warnings.extend(values.warnings)
         own_timeout = {} if written is None else _only_timeout(values.tool)
         requested = {} if request.timeout_s is None else {"timeout": request.timeout_s}
@@ -689,6 +689,16 @@ def _require_tool(chain: Chain) -> None:
         hint=f"run a tool whose header has {hint}",
         path=str(tool.path or ""),
     )
+
+
+def _written_config(
+    chain: Chain, values: CallerValues, env: ResolvedEnv
+) -> tuple[CallerConfig | None, dict[str, str]]:
+    """What the caller of a primitive wrote as its config, and the variables among that."""
+    if chain.tool is not chain.primitive or is_graph(chain):
+        return None, {}
+    written = caller_config(values.tool, chain.tool.spec.config_schema, item_id=chain.tool.item_id)
+    return written, caller_variables(values.tool.get("env"), env.variables)
 
 
 def _editions(chain: Chain, files: AnchoredFiles) -> Iterator[tuple[Edition, Path]]:

@@ -275,7 +275,7 @@ def test_changes_of_a_run_are_not_lost_with_its_client(
     proxy: Proxy, client: Client, stage: Stage
 ) -> None:
     make(client)
-    kill_at(proxy, client, "/execute", stage, "remote", "execute", "make")
+    kill_at(proxy, client, "/execute", stage, "remote", "execute", "make", "--json")
 
     again = client("remote", "pull" if stage is AFTER else "push")
 
