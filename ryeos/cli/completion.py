@@ -7,6 +7,7 @@ pressed, see `ryeos.cli.completion_candidates`.
 
 import argparse
 import re
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -43,7 +44,8 @@ def _run(session: Session) -> int:
         raise UsageError(f"--bin: expected the name of a program, found {name[:60]!r}")
     script = completion_script(shell, name)
     install = _INSTALL[shell].format(bin=name)
-    session.output.note(f"to install it: {install}")
+    if sys.stdout.isatty():  # else a shell reads it, perhaps at each start
+        session.output.note(f"to install it: {install}")
     envelope = {"status": "success", "shell": shell, "script": script, "install": install}
     session.output.answer(envelope, script)
     return 0

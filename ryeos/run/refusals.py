@@ -173,10 +173,17 @@ def hint_of(item_id: str, refused: Sequence[dict[str, Any]]) -> str:
         return f"what agents start may not {what}{more}; {first['policy']}"
     if not first["allow"]:
         return f"your policy or the caller refused: {what}{more}; see: rye sandbox show {item_id}"
+    line = header_line(one["allow"] for one in refused if not one.get("policy"))
     return (
         f"its sandbox refused: {what}{more}; if {item_id} needs that, write into its header: "
-        f"sandbox: {{{header_line(one['allow'] for one in refused if not one.get('policy'))}}}"
+        f"sandbox: {{{line}}}{_in_code(line)}"
     )
+
+
+def _in_code(line: str) -> str:
+    """How Python and JavaScript say the same."""
+    quoted = re.sub(r"(^|, )(\w+): ", r'\1"\2": ', line).replace(": any", ': "any"')
+    return f" (Python: SANDBOX = {{{quoted}}})"
 
 
 def header_line(allowed: Iterable[str]) -> str:

@@ -602,4 +602,4 @@ def test_a_file_that_a_header_does_not_name_for_reading_is_hinted_as_that(model:
     answer = model.run("mine/reads", path=str(path))
 
     assert f"its sandbox refused: read {path}" in answer["hint"]
-    assert 'write into its header: sandbox: {read: ["~/notes.txt"]}' in answer["hint"]
+    assert 'SANDBOX = {"read": ["~/notes.txt"]}' in answer["hint"]
