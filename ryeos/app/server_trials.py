@@ -159,7 +159,7 @@ def _call_of(rye: Rye, item: ProposedItem, space: Space) -> McpStdioCall | None:
         ),
         rights=rights,
         starter=b"",
-        silent=SilentServer((*words, str(cwd), "trial"), context.process_env),
+        silent=SilentServer((*words, str(cwd)), context.process_env),
     )
 
 
