@@ -24,10 +24,12 @@ SHOWN_ROOT = "rye.pyz"
 FROM_SOURCE = frozenset(
     {"lillux.json_edits", "lillux.toml_edits", "shtab", "tomlkit"}
     | {"ryeos.graph.pictures", "ryeos.graph.svg", "ryeos.imports", "ryeos.sync.garbage"}
-    | {f"ryeos.app.{name}" for name in ("bundles", "imports", "published", "server_tools")}
+    | {f"ryeos.app.{name}" for name in ("bundles", "imports", "published")}
+    | {f"ryeos.app.{name}" for name in ("server_tools", "server_trials")}
     | {f"ryeos.cli.{name}" for name in ("bundle", "client_settings", "completion", "dev", "doctor")}
     | {f"ryeos.cli.{name}" for name in ("doctor_probes", "import_items", "init", "keys")}
     | {f"ryeos.cli.{name}" for name in ("mcp_clients", "mcp_servers", "program", "receipts")}
+    | {"ryeos.cli.self_update"}
     | {f"ryeos.cli.{name}" for name in ("registry", "registry_items", "remote_secrets")}
     | {f"ryeos.cli.{name}" for name in ("remote_setup", "remote_teams", "sandbox", "store")}
     | {f"ryeos.remote.{name}" for name in ("registry", "registry_bundles", "registry_items")}

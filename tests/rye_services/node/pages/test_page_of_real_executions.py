@@ -23,7 +23,7 @@ SCRIPT = "while ! [ -e $TMPDIR/go ]; do sleep 0.02; done; echo of the execution 
 def folders(project: RemoteProject) -> list[Path]:
     """The private temporary folders of runs in executions of this user."""
     workspaces = project.user.node.data / "workspaces" / project.user.user_id
-    return [one for one in workspaces.glob("*/*/tmp/*") if one.is_dir()]
+    return [one for one in workspaces.glob("*/*/tmp/rye-*/*") if one.is_dir()]
 
 
 def test_a_run_is_followed_to_its_end(
