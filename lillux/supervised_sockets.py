@@ -38,6 +38,7 @@ _CONTROL = struct.Struct("=Qii")  # struct cmsghdr
 _AF_UNSPEC, _AF_NETLINK = 0, 16
 _AT_FDCWD = -100
 _PAGE = 65536
+_MOST_BOUND = 64
 # Of the further data of messages what names no other way: TOS, TTL, PKTINFO, HOPLIMIT, TCLASS,
 # UDP_SEGMENT.
 _HARMLESS = frozenset({(0, 1), (0, 2), (0, 8), (41, 50), (41, 52), (41, 67), (17, 103)})
@@ -58,7 +59,8 @@ class Sockets:
 
     ``local`` are the paths of local sockets that may be connected to beside those that may be
     written; None for any. In a folder that others write too only those count that were ``bound``
-    here, by device and inode. ``addresses`` is None where the internet is not limited.
+    here, by device and inode: held, so that no other file gets that inode. ``addresses`` is None
+    where the internet is not limited.
     """
 
     def __init__(
@@ -66,7 +68,7 @@ class Sockets:
         addresses: Addresses | None,
         local: tuple[str, ...] | None,
         on_attempt: OnAttempt,
-        bound: set[tuple[int, int]],
+        bound: dict[tuple[int, int], int],
     ) -> None:
         self._addresses, self._local, self._on_attempt = addresses, local, on_attempt
         self._bound = bound
@@ -173,11 +175,19 @@ class Sockets:
                 ours.connect(place)
             else:
                 ours.bind(place)
-                made = os.stat(place, follow_symlinks=False)  # noqa: PTH116 - below a descriptor
-                self._bound.add((made.st_dev, made.st_ino))
+                if self._local is not None and rules.is_shared(spot.place):
+                    self._hold(place)
         finally:
             opened.close()
         return 0
+
+    def _hold(self, place: str) -> None:
+        """Know a socket as one of this run, the latest of them at most."""
+        held = os.open(place, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        found = os.fstat(held)
+        self._bound[found.st_dev, found.st_ino] = held
+        if len(self._bound) > _MOST_BOUND:
+            os.close(self._bound.pop(next(iter(self._bound))))
 
     def _reach_abstract(self, call: FileCall, ours: socket.socket, given: bytes) -> int:
         """A name without a file. Connecting here would not be held by the scopes of Landlock."""

@@ -124,7 +124,7 @@ class Supervisor:
         self._addresses, self._watches = supervision.addresses, supervision.watches
         self._writes_itself, self._local = supervision.writes, supervision.local
         self._loaders = supervision.loaders
-        self._bound: set[tuple[int, int]] = set()
+        self._bound: dict[tuple[int, int], int] = {}
         self._rules = supervision.rules or WriteRules(native=())
         self._makes_changes = supervision.rules is not None
         self._on_attempt = on_attempt or (lambda _: None)
@@ -146,6 +146,8 @@ class Supervisor:
                 self._hear()
         finally:
             os.close(self._listener)
+            for held in self._bound.values():
+                os.close(held)
 
     def _hear(self) -> None:
         import fcntl
