@@ -16,6 +16,8 @@ from ryeos.items.places import names_code
 _FILES = ("BASH_ENV", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "ZDOTDIR", "PHPRC")
 # Node.js looks for what these name in the folder that it is started in, which is the project.
 _REQUIRED = re.compile(r"(?:^|\s)(?:-r|--(?:require|import|loader|experimental-loader))[=\s]+(?!/)")
+# A property of Java may have words that only look like a path, as Europe/Berlin.
+_PROPERTY = re.compile(r"-D(?!java\.|jdk\.|sun\.)[\w.-]+=[^\s./][^\s]*")
 
 
 def left_of_variables(
@@ -48,6 +50,7 @@ def _paths_in(name: str, value: str, platform: str) -> Iterator[str]:
     """The paths that a value names among other words."""
     if (name in _FILES and value) or (name == "NODE_OPTIONS" and _REQUIRED.search(value)):
         yield value
+    value = _PROPERTY.sub(" ", value)
     for word in re.split(r"[\s;,=\"'@]+" if platform == "win32" else r"[\s:;,=\"'@]+", value):
         piece = re.sub(r"^-\w(?=[/.])", "", word)  # -I/folder
         if piece.startswith(".") or os.sep in piece:

@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,7 +16,9 @@ from lillux.sandbox import landlock_version
 from lillux.seccomp import HARDENED, TRACING, can_filter, number_of
 from lillux.supervisor import can_supervise
 from lillux.values import replace
+from lillux.variables import NEVER_FROM_DOTENV
 from ryeos.items.errors import SpecError
+from ryeos.items.places import CODE_VARIABLES as CODE_NAMES
 from ryeos.items.refs import PROJECT, Space
 from ryeos.run.model import ExecutionRequest, ExecutionResult
 from tests.support.workspace import Workspace
@@ -616,6 +619,7 @@ CODE_VARIABLES = {
     "RUBYLIB": ("{lib}/../other:/opt/ruby", "/opt/ruby"),
     "LUA_PATH": ("{lib}/?.lua;;", ""),
     "RUBYOPT": ("-r./x", ""),
+    "_JAVA_OPTIONS": ("-Duser.timezone=Europe/Berlin", "-Duser.timezone=Europe/Berlin"),
     "JDK_JAVA_OPTIONS": ("-Djava.library.path=/opt/a", "-Djava.library.path=/opt/a"),
     "ENV": ("production", "production"),
     "LD_BIND_NOW": ("1", "1"),
@@ -638,6 +642,14 @@ def test_variables_of_the_user_load_no_code_of_a_project(prepared: Workspace, na
     notes = [one for one in own.metadata.get("warnings", ()) if one.startswith(f"{name}: ")]
     assert len(notes) == (given != kept)
     assert prepared.rye().context.own_environment.get(name, "") == kept
+
+
+def test_what_loads_code_is_never_taken_from_a_dotenv_file() -> None:
+    patterns = NEVER_FROM_DOTENV
+
+    left = {one for one in CODE_NAMES if not any(fnmatchcase(one, each) for each in patterns)}
+
+    assert left == set()
 
 
 # --- policy ---------------------------------------------------------------------------------------
