@@ -29,9 +29,8 @@ def with_private_words(command: Command) -> Command:
     elif not is_shell or len(argv) <= _SCRIPT or argv[1] != "-c":
         return command
     script, arguments = argv[_SCRIPT], argv[_NAME + 1 :]
-    if (
-        SEALED_PATH in script or script == '. "$0"'
-    ):  # it names a file that is not there yet, and nothing else
+    # It names a file that is not there yet, or reads one, and says nothing else.
+    if SEALED_PATH in script or script == _READ_FILE:
         if not arguments:
             return command
         words, last = arguments, script

@@ -47,7 +47,6 @@ from ryeos.cli.review import is_agents, needs_person
 from ryeos.cli.run import live_stderr, show
 from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals
 from ryeos.imports.server_items import RUNTIMES, ServerOptions, server_text, valid_server_id
-from ryeos.items.context import CONFINE_VARIABLE
 from ryeos.items.errors import (
     Answer,
     ApprovalRequiredError,
@@ -325,7 +324,7 @@ def _propose(session: Session, server: Location, due: Sequence[ToolChange]) -> R
     gets the new one, to propose it by the tool sign.
     """
     name = server.ref.name
-    if session.environ.get(CONFINE_VARIABLE) == "1":
+    if is_agents(session):
         return _left_to_agent(session, server, due)
     items = [
         ReadItem(target_of_path(change.path, session.context.spaces), change.text.encode())

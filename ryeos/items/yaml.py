@@ -581,7 +581,7 @@ def _lines(values: Mapping[str, object], indent: str) -> Iterator[str]:
             yield f"{indent}{_key(name)}:"
             yield from _lines(value, f"{indent}  ")
         else:
-            yield f"{indent}{_key(name)}: {flow_text(value)}"
+            yield f"{indent}{_key(name)}: {_flow_text(value)}"
 
 
 def _key(name: object) -> str:
@@ -591,15 +591,15 @@ def _key(name: object) -> str:
     return name if is_plain else _quoted(name)
 
 
-def flow_text(value: object) -> str:
+def _flow_text(value: object) -> str:
     """A value on one line. Raises ValueError for what is no JSON."""
     match value:
         case str():
             return _quoted(value)
         case Mapping():
-            return f"{{{', '.join(f'{_key(n)}: {flow_text(v)}' for n, v in value.items())}}}"
+            return f"{{{', '.join(f'{_key(n)}: {_flow_text(v)}' for n, v in value.items())}}}"
         case list():
-            return f"[{', '.join(map(flow_text, value))}]"
+            return f"[{', '.join(map(_flow_text, value))}]"
         case float():
             text = json.dumps(value, allow_nan=False)
             # Without a point YAML 1.1 takes 1e-07 for text.

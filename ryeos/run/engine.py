@@ -546,8 +546,10 @@ class PrimitiveExecutor:
 
         What its caller writes could name these files as well, and is held either way.
         """
+        if not is_shell(chain):
+            return
         inside, code = self._context.project_programs, self._context.project_code
-        if not ((inside or code) and is_shell(chain)):
+        if not (inside or code):
             return
         child_env["PATH"] = self._context.tool_environment(everything_counts)["PATH"]
         given = self._context.process_env

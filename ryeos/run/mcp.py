@@ -350,8 +350,8 @@ def program(materials: Materials, services: Services) -> tuple[ServerConfig, Ser
     argv = (command, *filled_arguments(command, list(words[1:]), names))
     cwd = _cwd(found, materials, command)
     files = (*files, *_named_files(argv, cwd, materials, services))
-    space = (found.server or materials.chain.tool).space
-    env = {**server_environment(materials.child_env, tier_of(space)), **found.filled_mapping("env")}
+    tier = _tier(found, materials)
+    env = {**server_environment(materials.child_env, tier), **found.filled_mapping("env")}
     return found, ServerProgram(argv=argv, cwd=cwd, env=env, files=files, installed=installed)
 
 
@@ -603,8 +603,8 @@ def _file_rules(config: Mapping[str, Any]) -> DependencyRules:
     return dependency_rules(declared)
 
 
-def _is_of_project(found: ServerConfig, materials: Materials) -> bool:
-    return tier_of(found.server.space if found.server else materials.chain.tool.space) == PROJECT
+def _tier(found: ServerConfig, materials: Materials) -> str:
+    return tier_of((found.server or materials.chain.tool).space)
 
 
 def server_environment(env: Mapping[str, str], tier: str) -> Mapping[str, str]:
@@ -623,9 +623,8 @@ _LOOK_IN_FOLDER = frozenset({"npx", "npm", "pnpm", "pnpx", "yarn", "bun", "bunx"
 def _cwd(found: ServerConfig, materials: Materials, command: str) -> Path:
     chosen = materials.caller_cwd or found.filled("cwd")
     if not chosen:
-        is_elsewhere = program_name(command) in _LOOK_IN_FOLDER and not _is_of_project(
-            found, materials
-        )
+        is_elsewhere = program_name(command) in _LOOK_IN_FOLDER
+        is_elsewhere = is_elsewhere and _tier(found, materials) != PROJECT
         chosen = materials.anchor.names["user_space"] if is_elsewhere else materials.anchor.cwd
     if not isinstance(chosen, str):
         raise SpecError("cwd", f"expected a path, got {type_name(chosen)}")
