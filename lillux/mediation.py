@@ -763,11 +763,8 @@ class Changes:
             found = opened.keep(call.open_own(old_at))
             first = _Spot(found, "", real_place(found))
         else:
-            first = way.spot(old_at, path)
-            if flags & _FOLLOW:
-                found, first = way.final(first)
-            else:
-                found = opened.keep(os.open(first.name, _OPEN_ANY, dir_fd=first.folder))
+            found, first = way.final(way.spot(old_at, path), follows=bool(flags & _FOLLOW))
+            _require_folder(found, path)
         self._require_mediated(first, second, there=(None, False))
         self._require_replaceable(first, second)
         with self._as_caller(call, confirm, is_native=True):
