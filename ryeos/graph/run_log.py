@@ -309,6 +309,11 @@ class Transcript:
             self._append([(CHECKPOINT, self._checkpoint(turn))])
             _about(self._path, lambda: os.fsync(self._descriptor))
 
+    def force(self) -> None:
+        """Have on the disk what was appended."""
+        with self._lock:
+            _about(self._path, lambda: os.fsync(self._descriptor))
+
     def close(self) -> None:
         """Let go of the file. A second time does nothing."""
         with self._lock:

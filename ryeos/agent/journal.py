@@ -1,0 +1,382 @@
+"""The journal of a thread: what was intended, then what came of it; and the thread that it makes.
+
+It is a record as graphs write theirs (`ryeos.graph.run_log.Transcript`), in a folder of user space
+that no program reaches which Rye confined. A thread is what `after` makes of the events, one by
+one. The loop works with the same value, so a thread that was killed goes on where its journal ends.
+
+    thread      what it was started with: item, inputs, models, prefix, limits, rights
+    asked       a request is about to be sent: its digest, what is reserved, which model
+    answered    the provider's blocks, and what it said of its use
+    unanswered  why there is no answer, and whether the reservation stays charged
+    moved       the next model of the list is asked, as this one gave no first answer
+    called      a call of a tool is about to run
+    returned    its result, or why there is none
+    said        a text of a person, or of Rye, for the next request
+    lent        a child starts: the limits that it asks for
+    gathered    a child ended: what it used
+    shortened   a summary stands for the entries before ``kept``
+    raised      a person gave more
+    resumed     it was stopped or interrupted, and goes on
+    ended       state, code, text and outputs
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lillux.values import dataclass, field, replace
+from ryeos.agent.messages import (
+    Answer,
+    End,
+    Entry,
+    Picture,
+    Question,
+    Results,
+    ToolCall,
+    ToolOffer,
+    ToolResult,
+    Usage,
+)
+from ryeos.agent.prices import price_of
+from ryeos.agent.purse import Amounts, Child, Limits, Purse, Reservation, Worst
+from ryeos.graph.run_log import EventRecord
+
+# --- what a thread is -----------------------------------------------------------------------------
+
+RUNNING, WAITING, COMPLETED = "running", "waiting", "completed"
+FAILED, REFUSED, STOPPED = "failed", "refused", "stopped"
+CANCELLED, INTERRUPTED = "cancelled", "interrupted"
+CONTINUABLE = frozenset({FAILED, REFUSED, STOPPED, INTERRUPTED, CANCELLED})
+"""States that a person may open again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """What a thread was started with, and keeps: the prefix of every request is made of it.
+
+    item      the reference of the directive, ``integrity`` its digest
+    models    the frozen providers with their models (`ryeos.agent.providers.Provider.frozen`): the
+              next one is tried only before the first answer
+    offers    the tools of the request, ``items`` the reference that each name stands for
+    outputs   the names of the outputs that the directive declares, and whether each is required
+    grants    lists of capabilities, each of which must allow a call
+    depth     generations above it
+    """
+
+    item: str
+    integrity: str
+    inputs: Mapping[str, Any]
+    project: str | None
+    models: tuple[Mapping[str, Any], ...]
+    system: str
+    question: str
+    limits: Limits
+    offers: tuple[ToolOffer, ...] = ()
+    items: Mapping[str, str] = field(default_factory=dict)
+    outputs: Mapping[str, bool] = field(default_factory=dict)
+    grants: tuple[tuple[str, ...], ...] = ()
+    ceilings: Mapping[str, int] = field(default_factory=dict)
+    parent: str = ""
+    depth: int = 0
+    settings: Mapping[str, int] = field(default_factory=dict)
+
+    def described(self) -> dict[str, Any]:
+        """The same as JSON."""
+        return {
+            **{name: getattr(self, name) for name in _PLAIN_FACTS},
+            "inputs": dict(self.inputs),
+            "models": [dict(one) for one in self.models],
+            "limits": self.limits.as_dict(),
+            "offers": [
+                {"name": one.name, "description": one.description, "schema": dict(one.schema)}
+                for one in self.offers
+            ],
+            "grants": [list(one) for one in self.grants],
+            **{name: dict(getattr(self, name)) for name in _TABLES},
+        }
+
+
+_PLAIN_FACTS = ("item", "integrity", "project", "system", "question", "parent", "depth")
+_TABLES = ("items", "outputs", "ceilings", "settings")
+
+
+def start_of(said: Mapping[str, Any]) -> Start:
+    """The start in a ``thread`` event."""
+    return Start(
+        **{name: said[name] for name in (*_PLAIN_FACTS, *_TABLES, "inputs")},
+        models=tuple(said["models"]),
+        limits=Limits(**said["limits"]),
+        offers=tuple(ToolOffer(**one) for one in said["offers"]),
+        grants=tuple(map(tuple, said["grants"])),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a thread ended. ``code`` and ``error`` say why it did not complete."""
+
+    state: str
+    code: str = ""
+    error: str = ""
+    text: str = ""
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+
+    def described(self) -> dict[str, Any]:
+        """The same as JSON, without what is empty."""
+        named = {name: getattr(self, name) for name in ("state", "code", "error", "text")}
+        given = {name: value for name, value in named.items() if value}
+        return {**given, "outputs": dict(self.outputs)} if self.outputs else given
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentThread:
+    """A thread after some events of its journal.
+
+    history       what was said so far, as the next request has it
+    asked         the reservation of a request whose outcome is not known yet
+    ledger_entry  the name of that reservation in the ledger of the day
+    due           calls of the last answer that have no result, in order
+    called        the ids of those that began
+    results       the results of the last answer's other calls
+    usage         what the provider reported for the last answer; None before the first one
+    new_entries   how many entries are new since then
+    model         which of the models is asked
+    calls         of the model so far; ``corrections`` of its answers by Rye
+    """
+
+    start: Start
+    purse: Purse
+    history: tuple[Entry, ...] = ()
+    asked: Reservation | None = None
+    ledger_entry: str = ""
+    due: tuple[ToolCall, ...] = ()
+    called: frozenset[str] = frozenset()
+    results: tuple[ToolResult, ...] = ()
+    children: Mapping[str, Child] = field(default_factory=dict)
+    usage: Usage | None = None
+    new_entries: int = 0
+    model: int = 0
+    calls: int = 0
+    corrections: int = 0
+    ended: Ended | None = None
+
+    @property
+    def frozen(self) -> Mapping[str, Any]:
+        """The provider and the model that are asked."""
+        return self.start.models[self.model]
+
+    @property
+    def last_answer(self) -> Answer | None:
+        """The last entry, if it is an answer."""
+        last = self.history[-1] if self.history else None
+        return last if isinstance(last, Answer) else None
+
+
+# --- what an event makes of it --------------------------------------------------------------------
+
+
+def begun(said: Mapping[str, Any]) -> AgentThread:
+    """The thread after its first event."""
+    start = start_of(said)
+    return AgentThread(
+        start=start,
+        purse=Purse(limits=start.limits),
+        history=(Question(start.question),),
+        new_entries=1,
+    )
+
+
+def after(thread: AgentThread, event: EventRecord) -> AgentThread:
+    """The thread after one more event; one that it does not know changes nothing."""
+    kind, said = event
+    change = _CHANGES.get(kind)
+    if change is None:
+        return thread
+    elapsed_s = said.get("elapsed_s")
+    if type(elapsed_s) is int:
+        thread = replace(thread, purse=thread.purse.with_elapsed(elapsed_s))
+    return change(thread, said)
+
+
+def _after_asked(thread: AgentThread, said: Mapping[str, Any]) -> AgentThread:
+    price = price_of(thread.frozen["prices"], str(thread.frozen["model"]))
+    worst = Worst(said["input_tokens"], said["output_tokens"], price)
+    purse, asked = thread.purse.reserve(worst)
+    return replace(thread, purse=purse, asked=asked, ledger_entry=said.get("ledger", ""))
+
+
+def _after_answered(thread: AgentThread, said: Mapping[str, Any]) -> AgentThread:
+    answer = answer_of(said)
+    return replace(
+        thread,
+        purse=thread.purse.settle(_asked(thread), answer.usage),
+        asked=None,
+        history=(*thread.history, answer),
+        # On `max_tokens` no call of that answer runs; the loop gives each an error as its result.
+        due=answer.calls,
+        called=frozenset(),
+        results=(),
+        usage=answer.usage,
+        new_entries=0,
+        calls=thread.calls + 1,
+    )
+
+
+def _after_unanswered(thread: AgentThread, said: Mapping[str, Any]) -> AgentThread:
+    asked = _asked(thread)
+    settle = thread.purse.charge_in_full if said["charged"] else thread.purse.release
+    return replace(thread, purse=settle(asked), asked=None)
+
+
+def _after_moved(thread: AgentThread, said: Mapping[str, Any]) -> AgentThread:
+    return replace(thread, model=said["model"])
+
+
+def _after_called(thread: AgentThread, said: Mapping[str, Any]) -> AgentThread:
+    return replace(
+        thread, purse=thread.purse.with_tool_calls(1), called=thread.called | {said["call_id"]}
+    )
+
+
+def _after_returned(thread: AgentThread, said: Mapping[str, Any]) -> AgentThread:
+    """All results go back at once, in the order of the calls, when the last one is there."""
+    result = _result_of(said)
+    due = tuple(one for one in thread.due if one.id != result.call_id)
+    results = (*thread.results, result)
+    if due:
+        return replace(thread, due=due, results=results)
+    answer = thread.last_answer
+    order = {one.id: place for place, one in enumerate(answer.calls if answer else ())}
+    ordered = tuple(sorted(results, key=lambda one: order.get(one.call_id, len(order))))
+    return replace(
+        thread,
+        due=(),
+        called=frozenset(),
+        results=(),
+        history=(*thread.history, Results(ordered)),
+        new_entries=thread.new_entries + 1,
+    )
+
+
+def _after_said(thread: AgentThread, said: Mapping[str, Any]) -> AgentThread:
+    return replace(
+        thread,
+        history=(*thread.history, Question(said["text"])),
+        new_entries=thread.new_entries + 1,
+        corrections=thread.corrections + (said["by"] == "correction"),
+    )
+
+
+def _after_lent(thread: AgentThread, said: Mapping[str, Any]) -> AgentThread:
+    purse, child = thread.purse.take_child(said["wanted"], defaults=Limits(**said["defaults"]))
+    return replace(thread, purse=purse, children={**thread.children, said["thread_id"]: child})
+
+
+def _after_gathered(thread: AgentThread, said: Mapping[str, Any]) -> AgentThread:
+    children = dict(thread.children)
+    child = children.pop(said["thread_id"])
+    return replace(
+        thread,
+        purse=thread.purse.return_child(child, Amounts(**said["used"])),
+        children=children,
+    )
+
+
+def _after_shortened(thread: AgentThread, said: Mapping[str, Any]) -> AgentThread:
+    """The first entry, the directive with its inputs, stays in front of the summary."""
+    kept = thread.history[said["kept"] :]
+    history = (thread.history[0], Question(said["summary"]), *kept)
+    return replace(thread, history=history, usage=None, new_entries=len(history))
+
+
+def _after_raised(thread: AgentThread, said: Mapping[str, Any]) -> AgentThread:
+    return replace(thread, purse=thread.purse.raised(said["limits"], thread.start.ceilings))
+
+
+def _after_resumed(thread: AgentThread, _said: Mapping[str, Any]) -> AgentThread:
+    return replace(thread, ended=None)
+
+
+def _after_ended(thread: AgentThread, said: Mapping[str, Any]) -> AgentThread:
+    return replace(thread, ended=Ended(**said))
+
+
+_CHANGES: Mapping[str, Callable[[AgentThread, Mapping[str, Any]], AgentThread]] = {
+    "asked": _after_asked,
+    "answered": _after_answered,
+    "unanswered": _after_unanswered,
+    "moved": _after_moved,
+    "called": _after_called,
+    "returned": _after_returned,
+    "said": _after_said,
+    "lent": _after_lent,
+    "gathered": _after_gathered,
+    "shortened": _after_shortened,
+    "raised": _after_raised,
+    "resumed": _after_resumed,
+    "ended": _after_ended,
+}
+
+
+def _asked(thread: AgentThread) -> Reservation:
+    if thread.asked is None:
+        raise ValueError("an answer, and nothing was asked")
+    return thread.asked
+
+
+# --- answers and results as JSON ------------------------------------------------------------------
+
+
+def described_answer(answer: Answer) -> dict[str, Any]:
+    """An answer as JSON: the blocks as the provider sent them."""
+    usage = {name: getattr(answer.usage, name) for name in Usage.__slots__}
+    return {
+        "blocks": [dict(one) for one in answer.blocks],
+        "text": answer.text,
+        "calls": [
+            {"id": one.id, "name": one.name, "arguments": one.arguments} for one in answer.calls
+        ],
+        "end": answer.end.value,
+        "usage": {name: count for name, count in usage.items() if count is not None},
+        "model": answer.model,
+        "refusal": answer.refusal,
+    }
+
+
+def answer_of(said: Mapping[str, Any]) -> Answer:
+    """The answer in an ``answered`` event."""
+    return Answer(
+        blocks=tuple(said["blocks"]),
+        text=said["text"],
+        calls=tuple(ToolCall(**one) for one in said["calls"]),
+        end=End(said["end"]),
+        usage=Usage(**said["usage"]),
+        model=said["model"],
+        refusal=said["refusal"],
+    )
+
+
+def described_result(result: ToolResult) -> dict[str, Any]:
+    """A result as JSON; pictures in base64."""
+    from base64 import b64encode
+
+    pictures = [
+        {"media_type": one.media_type, "data": b64encode(one.data).decode("ascii")}
+        for one in result.pictures
+    ]
+    named = {name: getattr(result, name) for name in ("call_id", "name", "text", "is_error")}
+    return {**named, "pictures": pictures} if pictures else named
+
+
+def _result_of(said: Mapping[str, Any]) -> ToolResult:
+    from base64 import b64decode
+
+    return ToolResult(
+        call_id=said["call_id"],
+        name=said["name"],
+        text=said["text"],
+        is_error=said["is_error"],
+        pictures=tuple(
+            Picture(media_type=one["media_type"], data=b64decode(one["data"]))
+            for one in said.get("pictures", ())
+        ),
+    )

@@ -1,0 +1,428 @@
+"""The tools of a thread: what a model is offered, what a call means, and what comes back.
+
+What a model says is foreign. A name that it invents, arguments that are no JSON or do not fit, a
+call that is not permitted: each is an error result for the model, and nothing runs. What tools
+return is data: bounded, and never read for instructions to Rye.
+"""
+
+import json
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from lillux.cancellation import Cancellation
+from lillux.digests import sha256_hex
+from lillux.patterns import pattern
+from lillux.schema import violations
+from lillux.text import likely_meant
+from lillux.values import dataclass, field
+from ryeos.agent.dialects.wire import parsed_object
+from ryeos.agent.journal import AgentThread
+from ryeos.agent.messages import Picture, ToolCall, ToolOffer, ToolResult
+from ryeos.agent.thread import Planned
+from ryeos.graph.commands import Act
+from ryeos.graph.model import Capabilities, denial, required_capability
+from ryeos.items.errors import RyeError
+from ryeos.items.refs import Kind, parse_reference
+
+RETURN = "directive_return"
+MAX_FLAT = 24
+"""Where so many items or fewer are permitted, each is a tool of its own."""
+MAX_NAME = 64
+MAX_RESULT = 8_000
+"""Characters of a result that a model gets at once; `load` of its address gives the rest."""
+MAX_PICTURES = 4
+_MAX_PICTURE_BYTES = 5 * 1024 * 1024
+_MAX_VIOLATIONS = 5
+_ADDRESS = "rye://thread/{}/result/{}"
+_UNSAFE = pattern(r"[^a-zA-Z0-9_-]+")
+_PICTURE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+
+
+# --- offers ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermittedItem:
+    """An item that a thread may execute. ``schema`` is that of its parameters."""
+
+    reference: str
+    description: str
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    """The tools of a request, and the item that each name stands for."""
+
+    offers: tuple[ToolOffer, ...]
+    items: Mapping[str, str]
+
+
+def offered(
+    items: Sequence[PermittedItem],
+    grants: Sequence[Capabilities],
+    outputs: Mapping[str, Mapping[str, Any]],
+) -> Offered:
+    """What a model is offered: each item by itself where they are few, else the three verbs.
+
+    ``outputs`` are the declared ones, by name: with any, the model ends with `directive_return`.
+    """
+    offers: list[ToolOffer] = []
+    named: dict[str, str] = {}
+    if len(items) <= MAX_FLAT:
+        names = aliases(one.reference for one in items)
+        for item in items:
+            name = names[item.reference]
+            named[name] = item.reference
+            offers.append(
+                ToolOffer(
+                    name=name,
+                    description=f"{item.description} ({item.reference})"[:1000],
+                    schema=item.schema,
+                )
+            )
+    else:
+        offers.append(_EXECUTE)
+    if denial("load", Kind.KNOWLEDGE.value, "*", grants) is None or offers:
+        offers.append(_LOAD)
+    if denial("search", None, "", grants) is None or len(items) > MAX_FLAT:
+        offers.append(_SEARCH)
+    if outputs:
+        offers.append(_return_offer(outputs))
+    return Offered(offers=tuple(offers), items=named)
+
+
+def aliases(references: Iterable[str]) -> dict[str, str]:
+    """A name for each item, of letters that every provider takes; no two items share one.
+
+    It has the last segment of the id. The name of an item does not depend on which others are
+    offered, unless another item has the same last segment: then both get a part of their digest.
+    """
+    references = sorted(set(references))
+    short = {one: _alias(one) for one in references}
+    taken = [*short.values(), *(offer.name for offer in (_EXECUTE, _LOAD, _SEARCH)), RETURN]
+    return {
+        one: name if taken.count(name) == 1 else f"{name[: MAX_NAME - 7]}_{sha256_hex(one)[:6]}"
+        for one, name in short.items()
+    }
+
+
+def _alias(reference: str) -> str:
+    segment = reference.partition(":")[2].rpartition("/")[2]
+    return _UNSAFE.sub("_", segment)[:MAX_NAME].strip("_") or "item"
+
+
+def _object_schema(required: Sequence[str], **properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def _words(description: str) -> Mapping[str, Any]:
+    return {"type": "string", "description": description}
+
+
+_EXECUTE = ToolOffer(
+    name="execute",
+    description="Run an item, like tool:rye/bash/bash, with its parameters.",
+    schema=_object_schema(
+        ("item_id",),
+        item_id=_words("kind:id; search finds ids, load shows parameters"),
+        parameters={"type": "object", "description": "What the item takes"},
+    ),
+)
+_LOAD = ToolOffer(
+    name="load",
+    description="Read an item, or the rest of a long result at its rye://thread/... address.",
+    schema=_object_schema(
+        ("item_id",),
+        item_id=_words("kind:id, or an address of a result"),
+        offset={"type": "integer", "minimum": 0, "description": "First character"},
+    ),
+)
+_SEARCH = ToolOffer(
+    name="search",
+    description="Find items by words.",
+    schema=_object_schema(("query",), query=_words("Words")),
+)
+
+
+def _return_offer(outputs: Mapping[str, Mapping[str, Any]]) -> ToolOffer:
+    properties = {
+        name: {key: one[key] for key in ("type", "description") if one.get(key)}
+        for name, one in outputs.items()
+    }
+    required = [name for name, one in outputs.items() if one.get("required")]
+    return ToolOffer(
+        name=RETURN,
+        description="Give the results, and end. Call it once, alone, when all is done.",
+        schema=_object_schema(required, **properties),
+    )
+
+
+# --- decisions ------------------------------------------------------------------------------------
+
+
+class Items(Protocol):
+    """What the workspace tells of items."""
+
+    def facts(self, reference: str) -> "ItemFacts":
+        """Raises what finding and verifying it raises."""
+
+    def make(self, act: Act, cancellation: Cancellation) -> Mapping[str, Any]:
+        """The envelope of the answer of a call, also of a failure."""
+
+    def start_child(
+        self, reference: str, inputs: Mapping[str, Any], call: ToolCall, cancellation: Cancellation
+    ) -> Mapping[str, Any]:
+        """The envelope of a thread that carries a directive out, once it ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemFacts:
+    """What decides how a call runs. ``only_reads``: neither writes, network nor programs."""
+
+    reference: str
+    only_reads: bool = False
+    is_repeatable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """Where long results are: `write` keeps one, ``read`` gives it by its number."""
+
+    write: Callable[[int, str], None]
+    read: Callable[[str, int], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadTools:
+    """See `ryeos.agent.thread.Tools`. ``thread_id`` is that of the thread."""
+
+    thread_id: str
+    items: Items
+    kept: Kept
+    numbers: Callable[[], int]
+    takes_pictures: bool = False
+    known_ids: Sequence[str] = field(default_factory=tuple)
+
+    def decide(self, call: ToolCall, thread: AgentThread) -> Planned | ToolResult:
+        """(1) The name (2) the arguments (3) the item (4) the permission."""
+        offers = {one.name: one for one in thread.start.offers}
+        offer = offers.get(call.name)  # (1)
+        if offer is None:
+            meant = likely_meant(call.name, sorted(offers))
+            hint = f"; did you mean {meant}?" if meant else ""
+            names = ", ".join(sorted(offers))
+            return error_result(call, f"no tool {call.name[:80]!r}{hint} There are: {names}"[:1000])
+        arguments = parsed_object(call.arguments or "{}")  # (2)
+        if arguments is None:
+            found = call.arguments[:200]
+            return error_result(call, f"arguments: expected a JSON object, found {found!r}")
+        wrong = violations(arguments, offer.schema)
+        if wrong:
+            told = "; ".join(str(one) for one in wrong[:_MAX_VIOLATIONS])
+            return error_result(call, f"arguments do not fit: {told}"[:2000])
+        try:
+            return self._planned(call, arguments, thread)
+        except RyeError as error:
+            return error_result(call, _described_error(error))
+
+    def _planned(
+        self, call: ToolCall, arguments: Mapping[str, Any], thread: AgentThread
+    ) -> Planned | ToolResult:
+        if call.name == RETURN:
+            return _returning(call, arguments, thread)
+        if call.name == _SEARCH.name:
+            return self._verb(call, thread, "fetch", None, "", {"query": arguments["query"]})
+        if call.name == _LOAD.name:
+            return self._loading(call, arguments, thread)
+        reference = thread.start.items.get(call.name) or str(arguments.get("item_id", ""))  # (3)
+        parameters = arguments if call.name in thread.start.items else arguments.get("parameters")
+        return self._executing(call, reference, parameters or {}, thread)
+
+    def _executing(
+        self,
+        call: ToolCall,
+        reference: str,
+        parameters: Mapping[str, Any],
+        thread: AgentThread,
+    ) -> Planned | ToolResult:
+        facts = self.items.facts(reference)
+        parsed = parse_reference(facts.reference)
+        kind = (parsed.kind or Kind.TOOL).value
+        problem = denial("execute", kind, parsed.id, thread.start.grants)  # (4)
+        if problem:
+            return error_result(call, f"{problem}; the directive permits no such call")
+        if kind == Kind.DIRECTIVE.value:
+            return Planned(
+                call=call,
+                item=facts.reference,
+                run=lambda cancellation: self._result(
+                    call, self.items.start_child(facts.reference, parameters, call, cancellation)
+                ),
+                only_reads=True,  # children run beside each other
+            )
+        act = Act(
+            node=call.name, primary="execute", kind=kind, item_id=parsed.id, params=parameters
+        )
+        return Planned(
+            call=call,
+            item=facts.reference,
+            run=lambda cancellation: self._result(call, self.items.make(act, cancellation)),
+            only_reads=facts.only_reads,
+            is_repeatable=facts.is_repeatable,
+        )
+
+    def _loading(
+        self, call: ToolCall, arguments: Mapping[str, Any], thread: AgentThread
+    ) -> Planned | ToolResult:
+        item_id, offset = str(arguments["item_id"]), int(arguments.get("offset", 0))
+        if item_id.startswith("rye://thread/"):
+            return self._reading(call, item_id, offset, thread)
+        parsed = parse_reference(item_id)
+        kind = (parsed.kind or Kind.TOOL).value
+        return self._verb(call, thread, "fetch", kind, parsed.id, {}, offset=offset)
+
+    def _reading(
+        self, call: ToolCall, address: str, offset: int, thread: AgentThread
+    ) -> Planned | ToolResult:
+        """A part of a long result: of this thread, or of one of its children."""
+        owner, _, number = address.removeprefix("rye://thread/").partition("/result/")
+        if owner not in {self.thread_id, *thread.children} or not number.isdecimal():
+            return error_result(
+                call, f"{address[:200]}: expected a result of this thread or of its children"
+            )
+
+        def run(_cancellation: Cancellation) -> ToolResult:
+            try:
+                text = self.kept.read(owner, int(number))
+            except FileNotFoundError:
+                return error_result(call, f"{address[:200]}: there is no such result")
+            return ToolResult(call_id=call.id, name=call.name, text=_window(text, offset, address))
+
+        return Planned(call=call, item=address, run=run, only_reads=True, is_repeatable=True)
+
+    def _verb(
+        self,
+        call: ToolCall,
+        thread: AgentThread,
+        primary: str,
+        kind: str | None,
+        item_id: str,
+        params: Mapping[str, Any],
+        *,
+        offset: int = 0,
+    ) -> Planned | ToolResult:
+        """A search, or the text of an item."""
+        problem = denial(primary, kind, item_id, thread.start.grants)
+        if problem and primary == "fetch":  # an older word for a part of it
+            older = "load" if item_id else "search"
+            problem = denial(older, kind, item_id, thread.start.grants)
+        if problem:
+            return error_result(call, f"{problem}; the directive permits no such call")
+        act = Act(node=call.name, primary=primary, kind=kind, item_id=item_id, params=params)
+
+        def run(cancellation: Cancellation) -> ToolResult:
+            envelope = self.items.make(act, cancellation)
+            content = envelope.get("content")
+            if isinstance(content, str) and envelope.get("status") != "error":
+                text = _window(content, offset, f"{kind}:{item_id}")
+                return ToolResult(call_id=call.id, name=call.name, text=text)
+            return self._result(call, envelope)
+
+        named = f"{kind}:{item_id}" if item_id else "search"
+        return Planned(call=call, item=named, run=run, only_reads=True, is_repeatable=True)
+
+    # ---------------------------------------------------------------- results
+
+    def _result(self, call: ToolCall, envelope: Mapping[str, Any]) -> ToolResult:
+        """The answer of an item as the model gets it: its data, bounded, with its pictures."""
+        is_error = envelope.get("status") == "error"
+        data = envelope.get("error") if is_error else envelope.get("data", envelope)
+        if is_error and envelope.get("hint"):
+            data = f"{data}; {envelope['hint']}"
+        left, pictures = _without_pictures(data)
+        text = left if isinstance(left, str) else json.dumps(left, ensure_ascii=False)
+        if len(text) > MAX_RESULT:
+            number = self.numbers()
+            self.kept.write(number, text)
+            text = _window(text, 0, _ADDRESS.format(self.thread_id, number))
+        return ToolResult(
+            call_id=call.id, name=call.name, text=text, is_error=is_error, pictures=pictures
+        )
+
+
+def error_result(call: ToolCall, problem: str) -> ToolResult:
+    """An error for the model in place of a result."""
+    return ToolResult(call_id=call.id, name=call.name, text=problem, is_error=True)
+
+
+def _returning(
+    call: ToolCall, arguments: Mapping[str, Any], thread: AgentThread
+) -> Planned | ToolResult:
+    if len(thread.due) > 1 or len(thread.results) > 0:
+        return error_result(call, f"call {RETURN} alone, when the results of other calls are there")
+    done = ToolResult(call_id=call.id, name=call.name, text="done")
+    return Planned(
+        call=call,
+        item=RETURN,
+        run=lambda _cancellation: done,
+        only_reads=True,
+        is_repeatable=True,
+        outputs=arguments,
+    )
+
+
+def _window(text: str, offset: int, address: str) -> str:
+    """A part of a text, with the address of the rest."""
+    part = text[offset : offset + MAX_RESULT]
+    rest = len(text) - offset - len(part)
+    if rest <= 0:
+        return part
+    last = offset + len(part)
+    return f"{part}\n[{rest} more characters: load {address} with offset {last}]"
+
+
+def _without_pictures(data: object) -> tuple[object, tuple[Picture, ...]]:
+    """The data without its image blocks, and these as pictures."""
+    found: list[Picture] = []
+
+    def taken(value: object) -> object:
+        if isinstance(value, Mapping):
+            picture = _picture_of(value)
+            if picture is not None and len(found) < MAX_PICTURES:
+                found.append(picture)
+                return f"[picture {len(found)}, {picture.media_type}]"
+            return {key: taken(one) for key, one in value.items()}
+        if isinstance(value, list | tuple):
+            return [taken(one) for one in value]
+        return value
+
+    return taken(data), tuple(found)
+
+
+def _picture_of(value: Mapping[str, Any]) -> Picture | None:
+    if value.get("type") != "image" or value.get("mimeType") not in _PICTURE_TYPES:
+        return None
+    try:
+        data = b64decode(str(value.get("data", "")), validate=True)
+    except ValueError:
+        return None
+    if not 0 < len(data) <= _MAX_PICTURE_BYTES:
+        return None
+    return Picture(media_type=value["mimeType"], data=data)
+
+
+def _described_error(error: RyeError) -> str:
+    return f"{error}; {error.hint}" if error.hint else str(error)
+
+
+def needed_for(reference: str) -> str:
+    """The capability that executing an item needs, for words to a person."""
+    parsed = parse_reference(reference)
+    return required_capability("execute", (parsed.kind or Kind.TOOL).value, parsed.id)
