@@ -216,6 +216,9 @@ Codes of failures
   HTTP_UNREACHABLE, HTTP_TLS, HTTP_PROXY,
   HTTP_BROKEN, HTTP_REDIRECT                    a tool's request got no response (1)
   AUTH_FAILED                                   an MCP server refuses the credentials (1)
+  PROVIDER_REFUSED, PROVIDER_UNAVAILABLE        a model's provider says no, or not now (7)
+  PROVIDER_INVALID, STREAM_CUT                  its answer is not one, or ends too early (7)
+  CREDENTIAL_REFUSED, CONTEXT_FULL              it refuses the key; the thread is too long (7)
   TIMEOUT, CANCELLED                            it took too long (124); interrupted (130)
   CONFLICT, FILE_SYSTEM_ERROR                   something is in the way; disk or permissions (1)
   UNSUPPORTED                                   known, but not done by this build
@@ -671,6 +674,8 @@ CODES: Mapping[str, str] = {
     "CIRCULAR_DEPENDENCY": "An executor leads back to an element that is in the chain already.",
     "CONFIG_ERROR": "A configuration, a key document, a bundle or a server item is wrong.",
     "CONFLICT": "Another file, key or setting is where something was to be written; it stays.",
+    "CONTEXT_FULL": "A thread is longer than what its model can read at once.",
+    "CREDENTIAL_REFUSED": "The provider of a model refuses the key, or it may not use the model.",
     "ENVELOPE_INVALID": "Sealed secrets that this node cannot open.",
     "EXECUTION_FAILED": "The tool ran and failed; its output is in data.",
     "EXECUTOR_NOT_FOUND": "What a tool names as its executor_id is in no space.",
@@ -703,6 +708,9 @@ CODES: Mapping[str, str] = {
     "PARSING_ERROR": "An item's header or text cannot be read as its kind of file.",
     "PERMISSION_DENIED": "A graph calls an item that its permissions or its caller do not allow.",
     "PIN_MISMATCH": "A node, registry or bundle has another key than before, or than was named.",
+    "PROVIDER_INVALID": "What a provider of models answers is not in the dialect of its config.",
+    "PROVIDER_REFUSED": "A provider of models refuses a request; another try changes nothing.",
+    "PROVIDER_UNAVAILABLE": "A provider of models cannot answer now; later it may.",
     "REGISTRY_NOT_CONFIGURED": "Your user space names no registry; a project cannot name one.",
     "REGISTRY_NO_KEY": "A registry wants an API key for this, and its variable is not set.",
     "REGISTRY_REFUSED": "The registry answered with an error; detail has what it said.",
@@ -727,6 +735,7 @@ CODES: Mapping[str, str] = {
     "RUN_NOT_FOUND": "There is no record of a graph run with this id.",
     "SECRET_NOT_FOUND": "A run asks for a secret that its user has not set on the node.",
     "SECRET_UNREADABLE": "Secrets were sealed to a box key that this node no longer has.",
+    "STREAM_CUT": "The answer of a model ended before its end; it may have been charged.",
     "SYSTEM_IMMUTABLE": "Items of the system are part of a signed bundle; copy one to change it.",
     "THREAD_NOT_FOUND": "No background run has this id.",
     "TIMEOUT": "It took longer than its time limit, and was ended.",
