@@ -1,0 +1,1 @@
+"""Threads: a directive carries itself out."""
