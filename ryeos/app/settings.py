@@ -144,6 +144,7 @@ def settings_problems(relative: str, values: Mapping[str, Any]) -> Iterator[str]
     """What is wrong with a file at this path below ``.ai/config``; nothing for one of others."""
     own = SETTINGS.get(relative)
     if own is None:
+        yield from _of_threads(relative, values)
         return
     schema = {
         "type": "object",
@@ -153,6 +154,18 @@ def settings_problems(relative: str, values: Mapping[str, Any]) -> Iterator[str]
     }
     found = [str(one) for one in violations(values, schema)]
     yield from found or _unreadable(relative, values)
+
+
+def _of_threads(relative: str, values: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the configuration of threads, and with a credential."""
+    if relative.startswith("agent/"):
+        from ryeos.agent.providers import file_problems
+
+        yield from file_problems(relative, values) or ()
+    elif relative.startswith("credentials/"):
+        from ryeos.run import credentials
+
+        yield from credentials.file_problems(relative, values)
 
 
 def _unreadable(relative: str, values: Mapping[str, Any]) -> Iterator[str]:

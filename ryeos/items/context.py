@@ -124,6 +124,7 @@ class Context:
     places        gives the path of the copy that an approved program is started from, or ""
     is_copy       the project is a copy for one test case: nothing below its ``.ai`` gives rights
     program_words gives what starts this program once more, () where that is not known
+    withheld      variables that no tool gets, also where a ``.env`` sets them
     """
 
     spaces: Spaces
@@ -147,6 +148,7 @@ class Context:
     receipts: str = ""
     is_copy: bool = False
     passphrase: Passphrase = no_passphrase
+    withheld: frozenset[str] = frozenset()
 
     def program_variables(self) -> Mapping[str, str]:
         """What tells a tool how to start this program, in the same user space."""

@@ -173,8 +173,8 @@ def valid_id(item_id: str, typed: str | None = None) -> str:
 
 # Configuration that gives rights: keys, approvals, policies, where requests may go.
 RIGHTS_FOLDERS = frozenset(
-    {"access", "agents", "approvals", "file-system", "integrity", "keys", "registry", "remotes"}
-    | {"sandbox", "web"}
+    {"access", "agent", "agents", "approvals", "credentials", "file-system", "integrity", "keys"}
+    | {"registry", "remotes", "sandbox", "web"}
 )
 
 

@@ -285,6 +285,7 @@ class Services:
     on_step       gets the steps of a graph
     approves      whether the user approved a path of the project, like ``.env.local``
     holds         as `ryeos.items.context.Context` has it
+    withheld      as `ryeos.items.context.Context` has it
     """
 
     runner: ProcessRunner
@@ -297,6 +298,7 @@ class Services:
     on_step: OnStep | None = None
     approves: Approves = nothing_approved
     holds: Holds = nothing_held
+    withheld: frozenset[str] = frozenset()
 
 
 def network_env(materials: Materials, services: Services) -> dict[str, str]:

@@ -624,7 +624,7 @@ def resolved_environment(
         allows=gate.allows,
     )
     gate.notes.extend(map(left_out_of_variable, context.project_code))
-    env = resolver.base()
+    env = _without_withheld(resolver.base(), context)
     for element in reversed(chain.elements):
         env = resolver.apply(env, element.spec.env_config, anchor.names)
     anchored = anchor.with_programs(gate.allows)
@@ -632,6 +632,7 @@ def resolved_environment(
     # Bytecode that a start writes beside approved modules would be a change of what was approved.
     no_bytecode = {"PYTHONDONTWRITEBYTECODE": "1"} if gate.uses_python else {}
     added = {*anchor.env_paths, *anchor.env, *no_bytecode}
+    env = _without_withheld(env, context)
     return ResolvedEnv(
         variables={**anchored.apply_to(env.variables), **no_bytecode},
         contributed=tuple(sorted({*env.contributed, *added})),
@@ -641,6 +642,14 @@ def resolved_environment(
         approved=tuple(gate.used),
         copies=gate.copies,
     )
+
+
+def _without_withheld(env: ResolvedEnv, context: Context) -> ResolvedEnv:
+    """Without the variables that no tool of this context gets: a ``.env`` may set them too."""
+    if context.withheld.isdisjoint(env.variables):
+        return env
+    kept = {key: text for key, text in env.variables.items() if key not in context.withheld}
+    return replace(env, variables=kept)
 
 
 def is_shell(chain: Chain) -> bool:

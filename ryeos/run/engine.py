@@ -149,6 +149,7 @@ class PrimitiveExecutor:
             neighbours=self._neighbours,
             approves=context.approves,
             holds=context.holds,
+            withheld=context.withheld,
         )
         self.lockfiles = LockfileResolver(context.spaces, now)
         self.versions = VersionRecord(context.spaces.user, context.project_path)

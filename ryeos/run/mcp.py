@@ -210,7 +210,8 @@ def template_variables(materials: Materials, services: Services) -> Variables:
         found = read_dotenv(
             folder, services.own_environment(), name=name, allows=allows if is_projects else None
         )
-        values |= {key: text for key, text in found.variables.items() if key not in set_by_chain}
+        kept_out = {*set_by_chain, *services.withheld}
+        values |= {key: text for key, text in found.variables.items() if key not in kept_out}
         # The project's own `.env` was read before, and its warnings reported.
         if (folder, name) != (project, ".env"):
             warnings.extend(found.warnings)

@@ -33,8 +33,8 @@ UNWRITABLE = (
     *(
         (".ai", "config", name)
         for name in (
-            *("access", "agents", "approvals", "file-system", "integrity", "keys", "registry"),
-            *("remotes", "sandbox", "web"),
+            *("access", "agent", "agents", "approvals", "credentials", "file-system"),
+            *("integrity", "keys", "registry", "remotes", "sandbox", "web"),
         )
     ),
     (".ai", "state"),

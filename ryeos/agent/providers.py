@@ -1,0 +1,453 @@
+"""Providers of models, their prices, and the settings of threads: signed configuration.
+
+``config/agent/providers/NAME.yaml``, ``prices/NAME.yaml`` and ``agent.yaml`` of bundles and user
+space. Those of a project never count: they would choose to whom prompts and keys are sent. Page:
+``docs/agents.md``.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lillux.http.model import is_loopback, parse_address
+from lillux.patterns import pattern
+from lillux.text import likely_meant
+from lillux.values import dataclass, field
+from ryeos.agent.ledger import DAILY_SPEND
+from ryeos.agent.prices import RATES, Price, price_of
+from ryeos.agent.purse import IMAGE_TOKENS, MIN_OUTPUT, OVERHEAD, Limits, read_limits
+from ryeos.items.errors import RyeError
+from ryeos.items.refs import SYSTEM, USER, Kind, Spaces
+from ryeos.run.credentials import (
+    Credential,
+    Credentials,
+    config_names,
+    problems_of,
+    require_fit,
+    require_signed,
+)
+from ryeos.trust.config import ConfigReader, Layer, merge_layers
+
+PROVIDERS = "agent/providers"
+PRICES = "agent/prices"
+AGENT_PATH = "agent/agent.yaml"
+DIALECTS = ("anthropic-messages", "openai-responses", "openai-chat")
+FEATURES = ("tools", "parallel_tools", "images", "thinking", "cache")
+ANY_MODEL = "*"
+"""The entry below ``models`` for those that are not named."""
+_TIERS = (SYSTEM, USER)
+_DATED = pattern(r"(.+?)-(?:20[0-9]{6}|20[0-9]{2}-[0-9]{2}-[0-9]{2}|latest)")
+
+# --- schemas --------------------------------------------------------------------------------------
+# What the files say. `ryeos.app.settings` signs by the same.
+
+_Schema = Mapping[str, Any]
+
+
+def _only(**keys: _Schema) -> dict[str, Any]:
+    return {"type": "object", "properties": keys, "additionalProperties": False}
+
+
+_TEXT: _Schema = {"type": "string", "minLength": 1, "maxLength": 400}
+_TEXTS: _Schema = {"type": "array", "items": _TEXT}
+_FLAG: _Schema = {"type": "boolean"}
+_COUNT: _Schema = {"type": "integer", "minimum": 0, "maximum": 10**9}
+_RATE: _Schema = {"type": ["number", "string"], "minimum": 0}
+_RATES: dict[str, _Schema] = dict.fromkeys(RATES, _RATE)
+_PRICES: _Schema = _only(
+    **_RATES,
+    free=_FLAG,
+    above={
+        "type": "array",
+        "items": {**_only(tokens=_COUNT, **_RATES), "required": ["tokens"]},
+    },
+)
+_MODEL: _Schema = _only(
+    context=_COUNT,
+    max_output=_COUNT,
+    prices=_PRICES,
+    free=_FLAG,
+    features={"type": "array", "items": {"enum": list(FEATURES)}},
+)
+_PATH_OF_FIGURE: _Schema = {"type": ["string", "null"]}
+
+PROVIDER_SCHEMA: _Schema = {
+    **_only(
+        dialect={"enum": list(DIALECTS)},
+        base_url=_TEXT,
+        headers={"type": "object", "additionalProperties": _TEXT},
+        allow_plain=_FLAG,
+        credential={"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,63}$"},
+        models={"type": "object", "additionalProperties": _MODEL},
+        usage=_only(
+            input_includes_cached=_FLAG,
+            **dict.fromkeys(RATES, _PATH_OF_FIGURE),
+        ),
+        schema=_only(
+            no_root_choices=_FLAG,
+            additional_properties={"enum": ["required", "refused", "as_is"]},
+            unsupported=_TEXTS,
+        ),
+        retry=_only(
+            statuses={"type": "array", "items": _COUNT},
+            codes=_TEXTS,
+            attempts={"type": "integer", "minimum": 1, "maximum": 20},
+        ),
+    ),
+    "required": ["dialect", "base_url"],
+}
+_MODELS_OF_TIER: _Schema = {"type": ["string", "array"], "items": _TEXT, "minLength": 1}
+_LIMITS: _Schema = {"type": "object"}  # `read_limits` says more of it than a schema could
+
+AGENT_SCHEMA: _Schema = _only(
+    tiers={"type": "object", "additionalProperties": _MODELS_OF_TIER},
+    defaults=_LIMITS,
+    ceilings=_LIMITS,
+    daily=_only(spend={"type": ["number", "string"]}),
+    compact=_TEXT,
+    min_output=_COUNT,
+    overhead=_COUNT,
+    image_tokens=_COUNT,
+)
+PRICES_SCHEMA: _Schema = _only(
+    date=_TEXT,
+    source=_TEXT,
+    models={
+        "type": "object",
+        "additionalProperties": _only(context=_COUNT, max_output=_COUNT, **_PRICES["properties"]),
+    },
+)
+
+
+def file_problems(relative: str, values: Mapping[str, Any]) -> Iterator[str] | None:
+    """What is wrong with a file of this path below ``config``; None for one that is not ours."""
+    schema = _schema_of(relative)
+    return None if schema is None else _problems(relative, values, schema)
+
+
+def _schema_of(relative: str) -> _Schema | None:
+    if relative.startswith(f"{PROVIDERS}/"):
+        return PROVIDER_SCHEMA
+    if relative.startswith(f"{PRICES}/"):
+        return PRICES_SCHEMA
+    return AGENT_SCHEMA if relative == AGENT_PATH else None
+
+
+def _problems(relative: str, values: Mapping[str, Any], schema: _Schema) -> Iterator[str]:
+    found = tuple(problems_of(values, schema))
+    yield from found
+    if found:
+        return
+    try:
+        if schema is PROVIDER_SCHEMA:
+            _provider(Path(relative).stem, Path(relative), values, {})
+        elif schema is AGENT_SCHEMA:
+            _settings(values, relative)
+        else:
+            for model, said in (values.get("models") or {}).items():
+                price_of(said, f"{Path(relative).stem}/{model}")
+    except RyeError as error:
+        yield str(error)
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A model of a provider. ``context`` and ``max_output`` are 0 where they are not known."""
+
+    provider: str
+    id: str
+    price: Price
+    context: int = 0
+    max_output: int = 0
+    features: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """As configuration and headers name it."""
+        return f"{self.provider}/{self.id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """One provider. ``usage``, ``schema`` and ``retry`` are laid over the dialect's own."""
+
+    name: str
+    path: Path
+    dialect: str
+    base_url: str
+    headers: Mapping[str, str]
+    credential: str
+    models: Mapping[str, Mapping[str, Any]]
+    prices: Mapping[str, Mapping[str, Any]]
+    usage: Mapping[str, Any]
+    schema: Mapping[str, Any]
+    retry: Mapping[str, Any]
+    digest: str = ""
+
+    def model(self, model_id: str) -> Model:
+        """A model. Raises RyeError `PRICE_UNKNOWN` for one without a price that is not free."""
+        said = {**self.models.get(ANY_MODEL, {}), **self.models.get(model_id, {})}
+        listed = self._listed(model_id)
+        name = f"{self.name}/{model_id}"
+        prices = self.models.get(model_id, {}).get("prices") or listed or said.get("prices")
+        return Model(
+            provider=self.name,
+            id=model_id,
+            price=price_of({"free": True} if said.get("free") else prices, name),
+            context=int(said.get("context") or listed.get("context") or 0),
+            max_output=int(said.get("max_output") or listed.get("max_output") or 0),
+            features=frozenset(said.get("features") or ()),
+        )
+
+    def _listed(self, model_id: str) -> Mapping[str, Any]:
+        """What the list of prices says; a dated name costs what the one without a date does."""
+        found = self.prices.get(model_id)
+        dated = None if found else _DATED.fullmatch(model_id)
+        return found or (self.prices.get(dated[1]) if dated else None) or {}
+
+    def frozen(self, model: Model) -> dict[str, Any]:
+        """All that a thread uses of it, as JSON: what is frozen when the thread starts."""
+        return {
+            "provider": self.name,
+            "digest": self.digest,
+            "dialect": self.dialect,
+            "base_url": self.base_url,
+            "headers": dict(self.headers),
+            "credential": self.credential,
+            "usage": dict(self.usage),
+            "schema": dict(self.schema),
+            "retry": dict(self.retry),
+            "model": model.id,
+            "context": model.context,
+            "max_output": model.max_output,
+            "features": sorted(model.features),
+            "prices": model.price.described(),
+        }
+
+    def model_ids(self) -> tuple[str, ...]:
+        """The models that are named, sorted."""
+        return tuple(sorted({*self.models, *self.prices} - {ANY_MODEL}))
+
+
+class Choice(NamedTuple):
+    """A model that can be used, and the credential that it needs; None for none."""
+
+    provider: Provider
+    model: Model
+    credential: Credential | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What agent.yaml says. ``daily`` are the nano-dollars of a day."""
+
+    tiers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    defaults: Limits = field(default_factory=Limits)
+    ceilings: Mapping[str, int] = field(default_factory=dict)
+    daily: int = DAILY_SPEND
+    compact: str = ""
+    min_output: int = MIN_OUTPUT
+    overhead: int = OVERHEAD
+    image_tokens: int = IMAGE_TOKENS
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+class Providers:
+    """The providers of bundles and user space. ``notes`` name files of the project: none counts."""
+
+    def __init__(self, config: ConfigReader, spaces: Spaces) -> None:
+        self._config, self._spaces = config, spaces
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A line for each file of the project that a person may have meant to count."""
+        project = self._spaces.project
+        if project is None:
+            return ()
+        folder = project.directory(Kind.CONFIG)
+        found = [AGENT_PATH] if (folder / AGENT_PATH).is_file() else []
+        for below in (PROVIDERS, PRICES, "credentials"):
+            there = folder / below
+            found += [f"{below}/{one.name}" for one in sorted(there.glob("*.yaml"))]
+        return tuple(
+            f".ai/config/{name} of the project does not count: providers, credentials and limits"
+            " of threads come from user space and bundles"
+            for name in found
+        )
+
+    def names(self) -> tuple[str, ...]:
+        """The names of all providers, sorted."""
+        return config_names(self._spaces, PROVIDERS)
+
+    def get(self, name: str) -> Provider:
+        """A provider. A file of user space takes the place of a bundle's.
+
+        Raises RyeError `MODEL_NOT_FOUND`, `CONFIG_ERROR`, IntegrityError.
+        """
+        names = self.names()
+        if name not in names:
+            meant = likely_meant(name, names)
+            raise RyeError(
+                f"provider {name[:80]!a}: expected one of {', '.join(names) or 'none yet'}",
+                code="MODEL_NOT_FOUND",
+                hint=f"did you mean {meant}?" if meant else _WRITE_PROVIDER,
+            )
+        layer = require_signed(self._config.layers(f"{PROVIDERS}/{name}.yaml", tiers=_TIERS)[-1])
+        values = require_fit(layer, PROVIDER_SCHEMA)
+        return _provider(name, layer.path, values, self.prices(name).get("models") or {}, layer)
+
+    def prices(self, name: str) -> Mapping[str, Any]:
+        """The list of prices of a provider: that of user space over the bundle's, by model."""
+        return self._merged(f"{PRICES}/{name}.yaml", PRICES_SCHEMA, _by_model)
+
+    def settings(self) -> Settings:
+        """What agent.yaml says; of user space over the bundle's. Raises RyeError `CONFIG_ERROR`."""
+        return _settings(self._merged(AGENT_PATH, AGENT_SCHEMA, merge_layers), AGENT_PATH)
+
+    def models(self, name: str) -> tuple[str, ...]:
+        """The models, as PROVIDER/MODEL, that a tier or a model's name stands for, in order.
+
+        Raises RyeError `MODEL_NOT_FOUND`.
+        """
+        tiers = self.settings().tiers
+        if name in tiers:
+            return tiers[name]
+        if "/" in name:
+            return (name,)
+        meant = likely_meant(name, tiers)
+        raise RyeError(
+            f"model {name[:80]!a}: expected PROVIDER/MODEL, or a tier:"
+            f" {', '.join(tiers) or 'none yet'}",
+            code="MODEL_NOT_FOUND",
+            hint=f"did you mean {meant}?"
+            if meant
+            else "tiers stand in .ai/config/agent/agent.yaml",
+        )
+
+    def model(self, name: str) -> tuple[Provider, Model]:
+        """The provider and the model of PROVIDER/MODEL. Raises as `get` and `Provider.model`."""
+        provider_name, _, model_id = name.partition("/")
+        provider = self.get(provider_name)
+        return provider, provider.model(model_id)
+
+    def choices(self, name: str, credentials: Credentials) -> tuple["Choice", ...]:
+        """The models that a thread may use for a name, the first one first, each with its key.
+
+        Left out are those of a tier whose credential has no value. Raises RyeError
+        `CREDENTIAL_NOT_FOUND` where none is left, and as `model` for a model that is named.
+        """
+        found, missing = [], []
+        for one in self.models(name):
+            provider, model = self.model(one)
+            credential = _credential_of(provider, credentials)
+            if credential is None or credentials.has_value(credential):
+                found.append(Choice(provider, model, credential))
+            else:
+                missing.append(f"{one}: {credential.place}")
+        if found:
+            return tuple(found)
+        raise RyeError(
+            f"model {name}: no credential has a value: {'; '.join(missing)}",
+            code="CREDENTIAL_NOT_FOUND",
+            hint="set one of these, or name another model",
+        )
+
+    def _merged(self, path: str, schema: _Schema, merge: Any) -> Mapping[str, Any]:  # noqa: ANN401 - a function of layers
+        layers = tuple(map(require_signed, self._config.layers(path, tiers=_TIERS)))
+        for layer in layers:
+            require_fit(layer, schema)
+        merged: Mapping[str, Any] = merge(layers)
+        return merged
+
+
+def _credential_of(provider: Provider, credentials: Credentials) -> Credential | None:
+    """The credential of a provider. Raises RyeError where its address is none of its hosts."""
+    if not provider.credential:
+        return None
+    credential = credentials.get(provider.credential)
+    if credential.serves(provider.base_url):
+        return credential
+    raise RyeError(
+        f"{provider.path}: base_url: expected a host of the credential {credential.name}"
+        f" ({', '.join(credential.hosts)}), found {provider.base_url:.200}",
+        code="PERMISSION_DENIED",
+        path=str(provider.path),
+        hint=f"its value is for these hosts alone; more can be named in {credential.path}",
+    )
+
+
+_WRITE_PROVIDER = "write .ai/config/agent/providers/NAME.yaml in your home, and sign it"
+
+
+def _by_model(layers: tuple[Layer, ...]) -> Mapping[str, Any]:
+    """Lists of prices over each other: a model's entry as a whole, so that no two prices mix."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        models = {**merged.get("models", {}), **(layer.values.get("models") or {})}
+        merged = {**merged, **layer.values, "models": models}
+    return merged
+
+
+def _provider(
+    name: str,
+    path: Path,
+    values: Mapping[str, Any],
+    prices: Mapping[str, Any],
+    layer: Layer | None = None,
+) -> Provider:
+    from lillux.digests import sha256_hex
+
+    base_url = str(values["base_url"]).rstrip("/")
+    address = parse_address(base_url)
+    is_plain = address.scheme == "http" and not is_loopback(address.host)
+    if is_plain and values.get("allow_plain") is not True:
+        raise RyeError(
+            f"{path}: base_url: expected https://, or http:// of this machine,"
+            f" found {base_url:.200}",
+            code="CONFIG_ERROR",
+            path=str(path),
+            hint="prompts and keys would travel in plain text; where that is meant:"
+            " allow_plain: true",
+        )
+    provider = Provider(
+        name=name,
+        path=path,
+        dialect=values["dialect"],
+        base_url=base_url,
+        headers=values.get("headers") or {},
+        credential=values.get("credential") or "",
+        models=values.get("models") or {},
+        prices=prices,
+        usage=values.get("usage") or {},
+        schema=values.get("schema") or {},
+        retry=values.get("retry") or {},
+        digest=sha256_hex(layer.data) if layer else "",
+    )
+    for model_id, said in provider.models.items():
+        if said.get("prices"):  # a slip shows when it is signed, not when it is paid
+            price_of(said["prices"], f"{name}/{model_id}")
+    return provider
+
+
+def _settings(values: Mapping[str, Any], where: str) -> Settings:
+    named = {
+        key: read_limits(values.get(key) or {}, f"{where}: {key}")
+        for key in ("defaults", "ceilings", "daily")
+    }
+    counts = ("min_output", "overhead", "image_tokens")
+    return Settings(
+        tiers={
+            tier: (said,) if isinstance(said, str) else tuple(said)
+            for tier, said in (values.get("tiers") or {}).items()
+        },
+        defaults=Limits().with_named(named["defaults"]),
+        ceilings=named["ceilings"],
+        daily=named["daily"].get("spend", DAILY_SPEND),
+        compact=values.get("compact") or "",
+        **{key: int(values[key]) for key in counts if values.get(key) is not None},
+    )
