@@ -23,7 +23,7 @@ from lillux.http.model import (
 )
 from lillux.sse import EventParser
 from lillux.values import dataclass
-from ryeos.agent.dialects import DIALECTS, load
+from ryeos.agent.dialects import load
 from ryeos.agent.dialects.wire import MAX_EVENT_BYTES, MAX_STREAM_BYTES
 from ryeos.agent.messages import Answer, Piece, Request
 from ryeos.agent.provider_errors import (

@@ -14,7 +14,8 @@ one. The loop works with the same value, so a thread that was killed goes on whe
     said        a text of a person, or of Rye, for the next request
     lent        a child starts: the limits that it asks for
     gathered    a child ended: what it used
-    shortened   a summary stands for the entries before ``kept``
+    referred    addresses stand for old results
+    shortened   the answer of the model that stands for the entries before ``kept``
     raised      a person gave more
     resumed     it was stopped or interrupted, and goes on
     ended       state, code, text and outputs
@@ -141,6 +142,7 @@ class AgentThread:
     new_entries   how many entries are new since then
     model         which of the models is asked
     calls         of the model so far; ``corrections`` of its answers by Rye
+    shortenings   since the last answer: how often the history was made shorter
     """
 
     start: Start
@@ -157,6 +159,7 @@ class AgentThread:
     model: int = 0
     calls: int = 0
     corrections: int = 0
+    shortenings: int = 0
     ended: Ended | None = None
 
     @property
@@ -218,6 +221,7 @@ def _after_answered(thread: AgentThread, said: Mapping[str, Any]) -> AgentThread
         usage=answer.usage,
         new_entries=0,
         calls=thread.calls + 1,
+        shortenings=0,
     )
 
 
@@ -281,11 +285,40 @@ def _after_gathered(thread: AgentThread, said: Mapping[str, Any]) -> AgentThread
     )
 
 
+def _after_referred(thread: AgentThread, said: Mapping[str, Any]) -> AgentThread:
+    """Old results of tools become the address of their text."""
+    texts: Mapping[str, str] = said["texts"]
+
+    def referred(entry: Entry) -> Entry:
+        if not isinstance(entry, Results):
+            return entry
+        return Results(
+            tuple(
+                replace(one, text=texts[one.call_id], pictures=()) if one.call_id in texts else one
+                for one in entry.results
+            )
+        )
+
+    return _rewritten(thread, tuple(map(referred, thread.history)))
+
+
 def _after_shortened(thread: AgentThread, said: Mapping[str, Any]) -> AgentThread:
     """The first entry, the directive with its inputs, stays in front of the summary."""
-    kept = thread.history[said["kept"] :]
-    history = (thread.history[0], Question(said["summary"]), *kept)
-    return replace(thread, history=history, usage=None, new_entries=len(history))
+    answer = answer_of(said)
+    thread = replace(thread, purse=thread.purse.settle(_asked(thread), answer.usage), asked=None)
+    summary = Question(f"What was done so far, in your own words:\n{answer.text}")
+    return _rewritten(thread, (thread.history[0], summary, *thread.history[said["kept"] :]))
+
+
+def _rewritten(thread: AgentThread, history: tuple[Entry, ...]) -> AgentThread:
+    """The thread with another history: what the provider reported of the old one is no measure."""
+    return replace(
+        thread,
+        history=history,
+        usage=None,
+        new_entries=len(history),
+        shortenings=thread.shortenings + 1,
+    )
 
 
 def _after_raised(thread: AgentThread, said: Mapping[str, Any]) -> AgentThread:
@@ -297,7 +330,8 @@ def _after_resumed(thread: AgentThread, _said: Mapping[str, Any]) -> AgentThread
 
 
 def _after_ended(thread: AgentThread, said: Mapping[str, Any]) -> AgentThread:
-    return replace(thread, ended=Ended(**said))
+    named = {name: said[name] for name in Ended.__slots__ if name in said}
+    return replace(thread, ended=Ended(**named))
 
 
 _CHANGES: Mapping[str, Callable[[AgentThread, Mapping[str, Any]], AgentThread]] = {
@@ -310,6 +344,7 @@ _CHANGES: Mapping[str, Callable[[AgentThread, Mapping[str, Any]], AgentThread]] 
     "said": _after_said,
     "lent": _after_lent,
     "gathered": _after_gathered,
+    "referred": _after_referred,
     "shortened": _after_shortened,
     "raised": _after_raised,
     "resumed": _after_resumed,

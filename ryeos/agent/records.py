@@ -14,10 +14,10 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self
 
-from lillux.errors import LockTimeoutError
-from lillux.files import locked, make_directory, read_bytes, write_atomic
+from lillux.files import LockTimeoutError, locked, make_directory, read_bytes, write_atomic
 from ryeos.agent.journal import AgentThread, after, begun
 from ryeos.agent.ledger import FOLDER
 from ryeos.graph.run_log import (
@@ -36,6 +36,7 @@ from ryeos.trust.keys import SigningKey
 
 THREADS, JOURNAL, RESULTS, ORDERS = "threads", "journal.jsonl", "results", "orders"
 MAX_ORDER_BYTES = 64 * 1024
+MAX_RESULT_BYTES = 64 * 1024 * 1024
 _PRIVATE = 0o700
 _LOCK_S = 0.0
 
@@ -130,6 +131,11 @@ class AgentRecords:
             return True
         return False
 
+    def result(self, thread_id: str, number: int) -> str:
+        """The whole text of a long result. Raises FileNotFoundError."""
+        path = self.folder_of(thread_id) / RESULTS / str(number)
+        return read_bytes(path, MAX_RESULT_BYTES).decode("utf-8", "replace")
+
     # ---------------------------------------------------------------- orders of a person
 
     def order(self, thread_id: str, name: str, text: str = "") -> None:
@@ -154,6 +160,7 @@ class Journal:
     ) -> None:
         self.folder, self.thread = folder, thread
         self._transcript, self._held = transcript, held
+        self._writing = Lock()  # children write, too
 
     def __enter__(self) -> Self:
         return self
@@ -172,22 +179,29 @@ class Journal:
         An event that the thread does not allow is not written. Raises FileSystemError, RyeError
         `LIMIT_...`.
         """
-        thread = self.thread
-        for event in events:
-            thread = after(thread, event)
-        self._transcript.append(events)
-        if force:
-            self._transcript.force()
-        self.thread = thread
+        with self._writing:
+            thread = self.thread
+            for event in events:
+                thread = after(thread, event)
+            self._transcript.append(events)
+            if force:
+                self._transcript.force()
+            self.thread = thread
         return thread
 
     def seal(self) -> None:
         """Sign all that was written so far, and have it on the disk."""
         self._transcript.checkpoint(self.thread.calls)
 
-    def keep_result(self, number: int, text: str) -> None:
-        """Keep the whole text of a long result."""
-        write_atomic(self.folder / RESULTS / str(number), text.encode("utf-8"), mode=0o600)
+    def keep_result(self, text: str) -> int:
+        """Keep the whole text of a long result; its number."""
+        folder = self.folder / RESULTS
+        with self._writing:
+            number = 1 + max(
+                (int(one.name) for one in folder.iterdir() if one.name.isdecimal()), default=0
+            )
+            write_atomic(folder / str(number), text.encode("utf-8", "replace"), mode=0o600)
+        return number
 
     def orders(self, *names: str) -> Iterator[tuple[str, str]]:
         """Take the waiting orders of these names, the oldest first: name and text."""

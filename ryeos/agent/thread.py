@@ -45,7 +45,7 @@ from ryeos.agent.messages import (
     ToolCall,
     ToolResult,
 )
-from ryeos.agent.prices import cost
+from ryeos.agent.prices import price_of
 from ryeos.agent.purse import NextCall, Worst, worst_case
 from ryeos.agent.records import Journal
 from ryeos.items.errors import RyeError
@@ -57,6 +57,11 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 1.0, 60.0
 _MAX_PAUSES = 10
 _BYTES_OF_ENTRY = 512  # what a dialect writes around one text
 _STOPPING = "LIMIT_"
+_KEPT_TURNS = 2
+_LONG_RESULT = 400
+_SUMMARISE = """\
+The context window is full. Answer with text alone, no calls: sum up what was done so far, which
+results matter for what is left, and what is still open. This text will stand in place of it."""
 
 CUT_ARGUMENTS = "not run: the answer ended at its limit of tokens, so its calls may not be whole"
 UNKNOWN_OUTCOME = "interrupted, outcome unknown: the call began, and was not run again"
@@ -132,6 +137,7 @@ class Means:
     wait    waits so many seconds, or less when cancelled
     follow  hears the answer as it arrives
     tell    hears what happens, as ``(kind, facts)``: what `rye threads logs` prints
+    keep    keeps a text, and gives the words that stand for it
     """
 
     model: Model
@@ -141,7 +147,12 @@ class Means:
     wait: Callable[[float, Cancellation], None]
     follow: Callable[[Piece], None] = lambda _piece: None
     tell: Callable[[str, Mapping[str, Any]], None] = lambda _kind, _facts: None
+    keep: Callable[[str], str] = lambda text: text
     jitter: Callable[[], float] = random
+
+
+_Decided = tuple[Planned | ToolResult, bool]
+"""What becomes of a call, and whether it began before a kill."""
 
 
 # --- the loop -------------------------------------------------------------------------------------
@@ -187,8 +198,19 @@ class ThreadLoop:
     def _ask(self) -> Ended | None:
         """Ask the model, and the next one of the list where the first is down at the beginning."""
         thread = self._journal.thread
-        request, body, worst = self._reserved(thread)
-        frozen = thread.frozen
+        found = self._sent(thread.history, thread.new_entries)
+        if isinstance(found, Answer):
+            self._answered("answered", described_answer(found))
+            asked = str(thread.frozen["model"])
+            if found.model and not _is_same_model(asked, found.model):
+                self._means.tell("other_model", {"asked": asked, "answered": found.model})
+            return None
+        return self._unanswered(found)
+
+    def _sent(self, history: tuple[Entry, ...], new_entries: int) -> Answer | Unanswered:
+        """Reserve, write the intent, send. Raises RyeError `LIMIT_...`."""
+        thread = self._journal.thread
+        body, worst = self._reserved(thread, history, new_entries)
         entry = self._means.ledger.reserve(worst.spend)  # (3)
         intent = {
             "turn": thread.calls + 1,
@@ -199,20 +221,19 @@ class ThreadLoop:
             **self._time(),
         }
         self._journal.write(("asked", intent), force=True)  # (4)
-        self._means.tell("asked", {"turn": thread.calls + 1, "model": request.model})
-        found = self._sent(frozen, body)
-        if isinstance(found, Answer):
-            return self._answered(found, worst)
-        return self._unanswered(found, worst)
+        self._means.tell("asked", {"turn": thread.calls + 1, "model": thread.frozen["model"]})
+        return self._tried(thread.frozen, body)  # (5)
 
-    def _reserved(self, thread: AgentThread) -> tuple[Request, bytes, Worst]:
-        """The request, its bytes, and the most that it can use. Raises RyeError `LIMIT_...`."""
+    def _reserved(
+        self, thread: AgentThread, history: tuple[Entry, ...], new_entries: int
+    ) -> tuple[bytes, Worst]:
+        """The bytes of a request, and the most that it can use. Raises RyeError `LIMIT_...`."""
         frozen, settings = thread.frozen, thread.start.settings
         most = frozen["max_output"] or settings["max_output"]
-        request = _request(thread, most)
+        request = _request(thread, history, most)
         body = self._means.model.body(frozen, request)
-        pictures = _pictures(thread.history)
-        new = thread.history[len(thread.history) - thread.new_entries :]
+        pictures = _pictures(history)
+        new = history[len(history) - new_entries :]
         call = NextCall(
             last=thread.usage,
             new_bytes=sum(map(_size, new)),
@@ -222,8 +243,6 @@ class ThreadLoop:
             max_output=most,
         )
         purse = thread.purse.with_elapsed(self._elapsed_s())
-        from ryeos.agent.prices import price_of
-
         worst = worst_case(
             purse,
             call,
@@ -235,9 +254,9 @@ class ThreadLoop:
         )
         purse.reserve(worst)  # the turn and the time, too
         request = replace(request, max_tokens=worst.output_tokens)
-        return request, self._means.model.body(frozen, request), worst
+        return self._means.model.body(frozen, request), worst
 
-    def _sent(self, frozen: Mapping[str, Any], body: bytes) -> Answer | Unanswered:
+    def _tried(self, frozen: Mapping[str, Any], body: bytes) -> Answer | Unanswered:
         """An answer, or the last failure. Only what was not charged is sent again here."""
         tries = self._means.model.tries(frozen)
         for number in range(1, tries + 1):
@@ -255,7 +274,7 @@ class ThreadLoop:
             if wait_s is None:
                 wait_s = min(_FIRST_WAIT_S * 2 ** (number - 1), _LONGEST_WAIT_S)
                 wait_s *= 0.5 + self._means.jitter() / 2
-            if number == tries or wait_s >= self._left_s() or self._stop.is_set:
+            if number == tries or wait_s >= self._left_s():
                 return found
             self._means.tell("waiting", {"seconds": round(wait_s, 1), "reason": str(found.error)})
             self._means.wait(wait_s, self._stop)
@@ -263,32 +282,17 @@ class ThreadLoop:
                 return replace(found, is_cancelled=True)
         raise AssertionError("the last try returns")
 
-    def _answered(self, answer: Answer, worst: Worst) -> None:
+    def _answered(self, kind: str, said: Mapping[str, Any]) -> None:
+        """Write an answer, and settle what was reserved for it."""
         thread = self._journal.thread
-        entry = thread.ledger_entry
-        said = {**described_answer(answer), **self._time()}
-        spent = thread.purse.used.spend
-        after = self._journal.write(("answered", said), force=True)  # (6)
+        entry, spent = thread.ledger_entry, thread.purse.used.spend
+        after = self._journal.write((kind, {**said, **self._time()}), force=True)  # (6)
         self._means.ledger.settle(entry, after.purse.used.spend - spent)
-        self._means.tell("answered", {"turn": after.calls, "text": answer.text})
-        asked = str(thread.frozen["model"])
-        if answer.model and not _is_same_model(asked, answer.model):
-            self._means.tell("other_model", {"asked": asked, "answered": answer.model})
+        self._means.tell(kind, {"turn": after.calls, "text": said["text"]})
 
-    def _unanswered(self, found: Unanswered, worst: Worst) -> Ended | None:
+    def _unanswered(self, found: Unanswered) -> Ended | None:
         thread = self._journal.thread
-        entry = thread.ledger_entry
-        said = {
-            "turn": thread.calls + 1,
-            "code": found.error.code,
-            "error": str(found.error),
-            "charged": found.may_be_charged,
-            **({"partial": found.partial} if found.partial else {}),
-            **self._time(),
-        }
-        self._journal.write(("unanswered", said), force=True)
-        self._means.ledger.settle(entry, worst.spend if found.may_be_charged else 0)
-        self._means.tell("unanswered", said)
+        self._charge(found)
         if found.is_cancelled:
             return Ended(state=CANCELLED, code="CANCELLED", text=self._text())
         if found.error.code == "CONTEXT_FULL" and self._shorten():
@@ -300,9 +304,61 @@ class ThreadLoop:
             return None
         return Ended(state=FAILED, code=found.error.code, error=_with_hint(found.error))
 
+    def _charge(self, found: Unanswered) -> None:
+        """Write why there is no answer: the reservation stays charged, or is given back."""
+        thread = self._journal.thread
+        entry, worst = thread.ledger_entry, thread.asked.worst if thread.asked else None
+        said = {
+            "turn": thread.calls + 1,
+            "code": found.error.code,
+            "error": str(found.error),
+            "charged": found.may_be_charged,
+            **({"partial": found.partial} if found.partial else {}),
+            **self._time(),
+        }
+        self._journal.write(("unanswered", said), force=True)
+        self._means.ledger.settle(entry, worst.spend if worst and found.may_be_charged else 0)
+        self._means.tell("unanswered", said)
+
+    # ---------------------------------------------------------------- a full window
+
     def _shorten(self) -> bool:
-        """Replace old results of tools by references, once for each full window."""
-        return False
+        """Make the history shorter: old results become addresses, then a summary stands for turns.
+
+        The directive, its inputs and the last turns stay. False where nothing is left to shorten.
+        """
+        if self._journal.thread.shortenings == 0 and self._refer_results():
+            return True
+        return self._journal.thread.shortenings <= 1 and self._summarise()
+
+    def _refer_results(self) -> bool:
+        thread = self._journal.thread
+        texts = {
+            one.call_id: self._means.keep(one.text)
+            for entry in thread.history[: -2 * _KEPT_TURNS]
+            if isinstance(entry, Results)
+            for one in entry.results
+            if len(one.text) > _LONG_RESULT
+        }
+        if texts:
+            self._journal.write(("referred", {"texts": texts}))
+        return bool(texts)
+
+    def _summarise(self) -> bool:
+        """Have the model of the thread say what was done, paid from the purse."""
+        history = self._journal.thread.history
+        answers = [n for n, entry in enumerate(history) if isinstance(entry, Answer)]
+        if len(answers) <= _KEPT_TURNS + 1:
+            return False
+        kept = answers[-_KEPT_TURNS]
+        shorter = (*history[:kept], Question(_SUMMARISE))
+        found = self._sent(shorter, len(shorter))
+        if isinstance(found, Unanswered) or not found.text:
+            if isinstance(found, Unanswered):
+                self._charge(found)
+            return False
+        self._answered("shortened", {**described_answer(found), "kept": kept})
+        return True
 
     def _close_open_request(self) -> None:
         """A request that a kill left without an answer is charged in full."""
@@ -331,11 +387,9 @@ class ThreadLoop:
                     return ended
         return None
 
-    def _next_calls(
-        self, thread: AgentThread, answer: Answer
-    ) -> Sequence[tuple[Planned | ToolResult, bool]]:
+    def _next_calls(self, thread: AgentThread, answer: Answer) -> Sequence[_Decided]:
         """The next call, or several that only read; with each whether it began before a kill."""
-        chosen: list[tuple[Planned | ToolResult, bool]] = []
+        chosen: list[_Decided] = []
         for call in thread.due:
             has_begun = call.id in thread.called
             if answer.end is End.MAX_TOKENS:
@@ -354,21 +408,20 @@ class ThreadLoop:
                 break
         return chosen
 
-    def _results(self, plans: Sequence[tuple[Planned | ToolResult, bool]]) -> Iterator[ToolResult]:
+    def _results(self, plans: Sequence[_Decided]) -> Iterator[ToolResult]:
         """The result of each; those that only read run at the same time."""
-        starting = [plan for plan, has_begun in plans if isinstance(plan, Planned) and not has_begun]
         refused: dict[str, ToolResult] = {}
-        for plan in starting:
-            refused.update(self._begun(plan))
-        running = [
-            plan for plan, _ in plans if isinstance(plan, Planned) and plan.call.id not in refused
-        ]
+        running: list[Planned] = []
+        for plan, has_begun in plans:
+            if isinstance(plan, Planned):
+                refused.update({} if has_begun else self._begun(plan))
+                running += [] if plan.call.id in refused else [plan]
         made = self._run_together(running)
-        for plan, _ in plans:
-            if isinstance(plan, ToolResult):
-                yield plan
+        for decided, _ in plans:
+            if isinstance(decided, ToolResult):
+                yield decided
             else:
-                yield refused.get(plan.call.id) or made[plan.call.id]
+                yield refused.get(decided.call.id) or made[decided.call.id]
 
     def _begun(self, plan: Planned) -> dict[str, ToolResult]:
         """Write that a call is about to run; an error result where the purse has none left."""
@@ -434,21 +487,14 @@ class ThreadLoop:
         answer = thread.last_answer
         if answer is None or answer.calls:
             return None
-        match answer.end:
-            case End.REFUSAL:
-                text = answer.refusal or answer.text
-                return Ended(state=REFUSED, code="MODEL_REFUSED", error=text[:500], text=text)
-            case End.CONTEXT_FULL:
-                if self._shorten():
-                    return None
-                return Ended(state=FAILED, code="CONTEXT_FULL", error="the context window is full")
-            case End.PAUSED if _pauses(thread.history) < _MAX_PAUSES:
-                return None
-            case End.MAX_TOKENS:
-                problem = "the answer ended at its limit of tokens"
-                return self._corrected(
-                    f"Your last answer was cut: {problem}. Go on in smaller steps.", problem
-                )
+        if answer.end is End.PAUSED and _pauses(thread.history) < _MAX_PAUSES:
+            return None
+        if answer.end in {End.REFUSAL, End.CONTEXT_FULL}:
+            return self._ended_by_model(answer)
+        if answer.end is End.MAX_TOKENS:
+            problem = "the answer ended at its limit of tokens"
+            words = f"Your last answer was cut: {problem}. Go on in smaller steps."
+            return self._corrected(words, problem)
         if not thread.start.outputs:
             return Ended(state=COMPLETED, text=answer.text)
         return self._corrected(
@@ -456,12 +502,19 @@ class ThreadLoop:
             "the model gave no declared outputs",
         )
 
+    def _ended_by_model(self, answer: Answer) -> Ended | None:
+        """The end of a model that refuses, or whose window is full. Neither is tried again."""
+        if answer.end is End.REFUSAL:
+            text = answer.refusal or answer.text
+            return Ended(state=REFUSED, code="MODEL_REFUSED", error=text[:500], text=text)
+        if self._shorten():
+            return None
+        return Ended(state=FAILED, code="CONTEXT_FULL", error="the context window is full")
+
     def _corrected(self, words: str, problem: str) -> Ended | None:
         """Tell the model what is missing; twice, then the thread fails."""
         if self._journal.thread.corrections >= MAX_CORRECTIONS:
-            return Ended(
-                state=FAILED, code="OUTPUT_INVALID", error=problem, text=self._text()
-            )
+            return Ended(state=FAILED, code="OUTPUT_INVALID", error=problem, text=self._text())
         self._journal.write(("said", {"by": "correction", "text": words}))
         return None
 
@@ -506,12 +559,12 @@ class ThreadLoop:
 # --- requests and results -------------------------------------------------------------------------
 
 
-def _request(thread: AgentThread, max_tokens: int) -> Request:
+def _request(thread: AgentThread, history: tuple[Entry, ...], max_tokens: int) -> Request:
     start = thread.start
     return Request(
         model=str(thread.frozen["model"]),
         system=start.system,
-        history=thread.history,
+        history=history,
         max_tokens=max_tokens,
         tools=start.offers,
         features=frozenset(thread.frozen["features"]),

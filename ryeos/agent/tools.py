@@ -15,7 +15,7 @@ from lillux.digests import sha256_hex
 from lillux.patterns import pattern
 from lillux.schema import violations
 from lillux.text import likely_meant
-from lillux.values import dataclass, field
+from lillux.values import dataclass
 from ryeos.agent.dialects.wire import parsed_object
 from ryeos.agent.journal import AgentThread
 from ryeos.agent.messages import Picture, ToolCall, ToolOffer, ToolResult
@@ -34,7 +34,6 @@ MAX_RESULT = 8_000
 MAX_PICTURES = 4
 _MAX_PICTURE_BYTES = 5 * 1024 * 1024
 _MAX_VIOLATIONS = 5
-_ADDRESS = "rye://thread/{}/result/{}"
 _UNSAFE = pattern(r"[^a-zA-Z0-9_-]+")
 _PICTURE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
@@ -103,7 +102,9 @@ def aliases(references: Iterable[str]) -> dict[str, str]:
     short = {one: _alias(one) for one in references}
     taken = [*short.values(), *(offer.name for offer in (_EXECUTE, _LOAD, _SEARCH)), RETURN]
     return {
-        one: name if taken.count(name) == 1 else f"{name[: MAX_NAME - 7]}_{sha256_hex(one)[:6]}"
+        one: name
+        if taken.count(name) == 1
+        else f"{name[: MAX_NAME - 7]}_{sha256_hex(one.encode())[:6]}"
         for one, name in short.items()
     }
 
@@ -193,9 +194,9 @@ class ItemFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """Where long results are: `write` keeps one, ``read`` gives it by its number."""
+    """Where long results are: ``write`` keeps one and gives its number, ``read`` gives it."""
 
-    write: Callable[[int, str], None]
+    write: Callable[[str], int]
     read: Callable[[str, int], str]
 
 
@@ -206,9 +207,6 @@ class ThreadTools:
     thread_id: str
     items: Items
     kept: Kept
-    numbers: Callable[[], int]
-    takes_pictures: bool = False
-    known_ids: Sequence[str] = field(default_factory=tuple)
 
     def decide(self, call: ToolCall, thread: AgentThread) -> Planned | ToolResult:
         """(1) The name (2) the arguments (3) the item (4) the permission."""
@@ -238,7 +236,14 @@ class ThreadTools:
         if call.name == RETURN:
             return _returning(call, arguments, thread)
         if call.name == _SEARCH.name:
-            return self._verb(call, thread, "fetch", None, "", {"query": arguments["query"]})
+            act = Act(
+                node=call.name,
+                primary="fetch",
+                kind=None,
+                item_id="",
+                params={"query": arguments["query"]},
+            )
+            return self._verb(call, thread, act)
         if call.name == _LOAD.name:
             return self._loading(call, arguments, thread)
         reference = thread.start.items.get(call.name) or str(arguments.get("item_id", ""))  # (3)
@@ -286,7 +291,8 @@ class ThreadTools:
             return self._reading(call, item_id, offset, thread)
         parsed = parse_reference(item_id)
         kind = (parsed.kind or Kind.TOOL).value
-        return self._verb(call, thread, "fetch", kind, parsed.id, {}, offset=offset)
+        act = Act(node=call.name, primary="fetch", kind=kind, item_id=parsed.id, params={})
+        return self._verb(call, thread, act, offset=offset)
 
     def _reading(
         self, call: ToolCall, address: str, offset: int, thread: AgentThread
@@ -308,35 +314,24 @@ class ThreadTools:
         return Planned(call=call, item=address, run=run, only_reads=True, is_repeatable=True)
 
     def _verb(
-        self,
-        call: ToolCall,
-        thread: AgentThread,
-        primary: str,
-        kind: str | None,
-        item_id: str,
-        params: Mapping[str, Any],
-        *,
-        offset: int = 0,
+        self, call: ToolCall, thread: AgentThread, act: Act, *, offset: int = 0
     ) -> Planned | ToolResult:
         """A search, or the text of an item."""
-        problem = denial(primary, kind, item_id, thread.start.grants)
-        if problem and primary == "fetch":  # an older word for a part of it
-            older = "load" if item_id else "search"
-            problem = denial(older, kind, item_id, thread.start.grants)
+        problem = denial("fetch", act.kind, act.item_id, thread.start.grants)
         if problem:
             return error_result(call, f"{problem}; the directive permits no such call")
-        act = Act(node=call.name, primary=primary, kind=kind, item_id=item_id, params=params)
 
         def run(cancellation: Cancellation) -> ToolResult:
             envelope = self.items.make(act, cancellation)
             content = envelope.get("content")
             if isinstance(content, str) and envelope.get("status") != "error":
-                text = _window(content, offset, f"{kind}:{item_id}")
+                text = _window(content, offset, act.reference)
                 return ToolResult(call_id=call.id, name=call.name, text=text)
             return self._result(call, envelope)
 
-        named = f"{kind}:{item_id}" if item_id else "search"
-        return Planned(call=call, item=named, run=run, only_reads=True, is_repeatable=True)
+        return Planned(
+            call=call, item=act.reference or "search", run=run, only_reads=True, is_repeatable=True
+        )
 
     # ---------------------------------------------------------------- results
 
@@ -349,12 +344,15 @@ class ThreadTools:
         left, pictures = _without_pictures(data)
         text = left if isinstance(left, str) else json.dumps(left, ensure_ascii=False)
         if len(text) > MAX_RESULT:
-            number = self.numbers()
-            self.kept.write(number, text)
-            text = _window(text, 0, _ADDRESS.format(self.thread_id, number))
+            text = _window(text, 0, address_of(self.thread_id, self.kept.write(text)))
         return ToolResult(
             call_id=call.id, name=call.name, text=text, is_error=is_error, pictures=pictures
         )
+
+
+def address_of(thread_id: str, number: int) -> str:
+    """Where a model finds a long result."""
+    return f"rye://thread/{thread_id}/result/{number}"
 
 
 def error_result(call: ToolCall, problem: str) -> ToolResult:

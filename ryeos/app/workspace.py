@@ -158,7 +158,7 @@ class Rye:
         from ryeos.graph.call import GraphCall
 
         self._keep_functions_warm()
-        return GraphCall(materials, WorkspaceEnvironment(self, self._search), on_step)
+        return GraphCall(materials, WorkspaceEnvironment(self, self.search_items), on_step)
 
     @cached_property
     def receipts(self) -> "Receipts":
@@ -167,7 +167,8 @@ class Rye:
 
         return Receipts(self.context)
 
-    def _search(self, request: "SearchRequest") -> "SearchResult":
+    def search_items(self, request: "SearchRequest") -> "SearchResult":
+        """The items that a search finds. Raises InvalidQueryError, VerbArgumentError."""
         from ryeos.search.search import search
 
         return search(self.catalog, request, lambda _: ())
@@ -205,18 +206,28 @@ class Rye:
             while len(self._elsewhere) >= MAX_OTHER_PROJECTS:
                 del self._elsewhere[next(iter(self._elsewhere))]
             spaces = replace(context.spaces, project=Space(PROJECT, path))
-            self._elsewhere[path] = Rye(
-                replace(context, spaces=spaces, is_copy=is_copy),
-                runner=self._runner,
-                functions=self._functions,
-                warn=self.warn,
-                restore=self._restore,
-                program=self._program,
-            )
-        self._elsewhere[path].require_visible = self.require_visible
-        self._elsewhere[path].require_project = self.require_project
-        self._elsewhere[path].caller = self.caller
-        return self._elsewhere[path]
+            self._elsewhere[path] = self._with(replace(context, spaces=spaces, is_copy=is_copy))
+        return self._like_this(self._elsewhere[path])
+
+    def with_context(self, context: Context) -> "Rye":
+        """The same in another context, as one whose tools get fewer variables."""
+        return self._like_this(self._with(context))
+
+    def _with(self, context: Context) -> "Rye":
+        return Rye(
+            context,
+            runner=self._runner,
+            functions=self._functions,
+            warn=self.warn,
+            restore=self._restore,
+            program=self._program,
+        )
+
+    def _like_this(self, other: "Rye") -> "Rye":
+        other.require_visible = self.require_visible
+        other.require_project = self.require_project
+        other.caller = self.caller
+        return other
 
     if TYPE_CHECKING:  # no start pays for importing `typing`
 
@@ -283,6 +294,10 @@ class Rye:
             wants = bool(self.context.receipts) or request.wants_receipt
             request = replace(request, resolution=resolution, wants_receipt=wants)
             return self._run_tool(request, cancellation, on_stderr, on_step)
+        if request.thread is not None and kind is Kind.DIRECTIVE:
+            from ryeos.app.agent_threads import carry_out
+
+            return carry_out(self, reference, request, cancellation)
         started_at = perf_counter()
         resolution = resolution or self.resolver.resolve(reference)
         item = self.verifier.verify_location(resolution.location)

@@ -13,6 +13,7 @@ from ryeos.items.specs import ToolSpec
 from ryeos.trust.verify import VerifiedItem
 
 if TYPE_CHECKING:
+    from lillux.cancellation import Cancellation
     from lillux.sandbox import Confinement
     from ryeos.items.rights import Rights
     from ryeos.run.held_folder import HeldFolder
@@ -108,6 +109,25 @@ class Chain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadRequest:
+    """How a caller wants a directive carried out (``thread: fork``).
+
+    model    PROVIDER/MODEL or a tier, instead of the directive's; ``""`` for that
+    limits   those that the caller lowers, as a header says them
+    on_piece, on_event  hear parts of answers, and what happens, while the thread runs
+    finish   ends it after the present turn
+    """
+
+    model: str = ""
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    on_piece: Callable[[Any], None] | None = field(default=None, repr=False, compare=False)
+    on_event: Callable[[str, Mapping[str, Any]], None] | None = field(
+        default=None, repr=False, compare=False
+    )
+    finish: "Cancellation | None" = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionRequest:
     """What a caller wants run.
 
@@ -129,6 +149,7 @@ class ExecutionRequest:
     on_stdout    hears what a program writes to its standard output while it runs
     known_texts  digests of texts that the caller knows, by item: see `ryeos.trust.known_texts`
     is_one_of_many  others like it come right before and after: see `ryeos.run.engine`
+    thread       of a directive: how a model is to carry it out; None renders it
     """
 
     item_id: str
@@ -156,6 +177,7 @@ class ExecutionRequest:
     on_stdout: Callable[[bytes], None] | None = field(default=None, repr=False, compare=False)
     known_texts: Mapping[str, str] = field(default_factory=dict)
     is_one_of_many: bool = False
+    thread: "ThreadRequest | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,6 +80,7 @@ COLUMNS = {
     "thread_mode": "TEXT",
     "start_token": "TEXT",
     "error": "TEXT",
+    "state": "TEXT",
 }
 _INDEXED = ("parent_id", "status")
 _JOURNAL = "-journal"
@@ -342,6 +343,13 @@ class ThreadRegistry:
         """Give the thread its terminal status; False when it has one already."""
         values = {"status": status.value, "result": result, "error": error}
         return self._change(thread_id, values, leavable(status))
+
+    def note_use(self, thread_id: str, **values: object) -> None:
+        """Record what a thread of an agent used, and its state: columns of its row, for display."""
+        named = {name: value for name, value in values.items() if name in COLUMNS}
+        changes = ", ".join(f"{name} = ?" for name in named)
+        statement = f"UPDATE threads SET {changes}, updated_at = ? WHERE thread_id = ?"  # noqa: S608 - names of ours
+        self._write(statement, (*named.values(), self._now(), thread_id))
 
     def continue_as(self, thread_id: str, successor_id: str) -> bool:
         """Let another thread carry on with the work of this one; False when it has ended."""

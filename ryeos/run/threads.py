@@ -75,6 +75,7 @@ class Thread:
     directive    the bare id of the item; the name is that of the registry's first users
     result       the envelope of the answer as JSON text; not read for lists
     start_token  tells the runner from a later process with its number
+    state        of a thread of an agent, see `ryeos.agent.journal`
     """
 
     thread_id: str
@@ -102,6 +103,7 @@ class Thread:
     thread_mode: str | None = None
     start_token: str | None = None
     error: str | None = None
+    state: str | None = None
 
     @property
     def has_ended(self) -> bool:
