@@ -16,7 +16,7 @@ from ryeos.app.workspace import Rye
 from ryeos.items.context import Context
 from ryeos.items.errors import TOOL_FAILED, Answer, UnsupportedError, VerbArgumentError
 from ryeos.items.refs import SYSTEM, ItemRef, Kind, Reference, parse_reference
-from ryeos.run.model import ExecutionRequest
+from ryeos.run.model import ExecutionRequest, ThreadRequest
 
 if TYPE_CHECKING:
     from ryeos.run.thread_control import Program
@@ -74,6 +74,7 @@ def execute(
         extra_env=calling.extra_env,
         known_texts=calling.known_texts,
         resolution=resolution,
+        thread=_thread_request(values) if wish.thread == FORK else None,
     )
     reference = Reference(kind, wish.reference.id)
     if wish.target != LOCAL:
@@ -84,6 +85,13 @@ def execute(
     if _is_cancelling(rye, reference, wish):
         return _cancelled(rye, reference, request)
     return _run_here(rye, reference, request, calling)
+
+
+def _thread_request(values: Mapping[str, Any]) -> ThreadRequest:
+    """How a client wants a directive carried out."""
+    return ThreadRequest(
+        model=values.get("model", ""), limits=dict(values.get("limit_overrides") or {})
+    )
 
 
 def _run_here(
@@ -327,14 +335,9 @@ def _validate_combination(wish: ExecuteOptions, kind: Kind) -> None:
         raise VerbArgumentError("dry_run", "expected with target local")
     if wish.target != LOCAL:
         return
-    if wish.thread == FORK and kind is Kind.TOOL:
+    if wish.thread == FORK and kind is not Kind.DIRECTIVE:
         raise UnsupportedError(
             "thread fork: only a directive can be forked", hint="use async for a tool"
-        )
-    if wish.thread == FORK:
-        raise UnsupportedError(
-            "thread fork: no agent is installed that could carry out a directive",
-            hint="use thread inline, and carry out your_directions yourself",
         )
 
 

@@ -423,11 +423,24 @@ class Rye:
 
         started_at = perf_counter()
         kind, resolution = self.kind_of(reference, request.resolution)
-        require_detachable(kind, str(reference))
+        if request.thread is None:
+            require_detachable(kind, str(reference))
         request = replace(request, resolution=resolution, in_background=True)
         checked = self.execute(reference, replace(request, dry_run=True))
         if checked.exit_status:
             return checked
+        if kind is Kind.DIRECTIVE:
+            ref = (resolution or self.resolver.resolve(reference)).location.ref
+            thread = start_thread(
+                self.threads,
+                str(ref),
+                replace(request, caller=request.caller or self.caller()),
+                program=program,
+                seals=self.runner_seals,
+                warn=self.warn,
+                thread_id=new_run_id(ref.id),
+            )
+            return Answer(started_envelope(thread, (perf_counter() - started_at) * 1000))
         chain = self.executor.build_chain(request.item_id)
         if owner_of(chain) is Owner.CALLEE:
             return self.execute(

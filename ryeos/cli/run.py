@@ -17,13 +17,13 @@ from ryeos.app.output import OutputError, escaped, steers_nothing
 from ryeos.cli.arguments import Arguments, PlainArguments, declare_shared
 from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals
 from ryeos.items.errors import Answer, UsageError
-from ryeos.run.model import ExecutionRequest
+from ryeos.run.model import ExecutionRequest, ThreadRequest
 from ryeos.run.parameters import STEERS
 
 if TYPE_CHECKING:
     from ryeos.cli.progress import StepList
     from ryeos.graph.runner import StepEvent
-    from ryeos.items.refs import Reference
+    from ryeos.items.refs import Kind, Reference
     from ryeos.items.rights import Rights
 
 LOCAL, REMOTE = "local", "remote"
@@ -48,6 +48,10 @@ def configure(parser: Arguments) -> None:
     add("--timeout", metavar="S", type=float, help="seconds; 0 for no limit")
     add("--cwd", metavar="DIR", help="where the tool runs (default: the project)")
     add("--async", dest="detached", action="store_true", help="in the background")
+    add("--fork", action="store_true", help="have a model carry the directive out")
+    add("--thread", metavar="fork", help="the same as --fork")
+    add("--model", metavar="M", help="with --fork: PROVIDER/MODEL, or a tier like fast")
+    add("--limit", metavar="NAME=N", action="append", help="with --fork: lower a limit: spend=0.5")
     add("--target", default="local", help="local, or remote[:NAME]")
     add("--sandbox", metavar="WORD", help="a level, or less rights: network=none")
     add("--receipt", metavar="on|full", help="leave a receipt; full: with the parameters")
@@ -88,6 +92,8 @@ def run(session: Session) -> int:
         dry_run=arguments.dry_run,
         callers=callers,
     )
+    if arguments.fork or arguments.thread:
+        request = replace(request, thread=_thread_request(arguments))
     if resolution.cache_info().currsize:  # a parameter depended on the schema
         request = replace(request, resolution=resolution())
     undo_ignored_child_signals()
@@ -100,7 +106,32 @@ def run(session: Session) -> int:
         return _run_elsewhere(session, reference, request)
     if arguments.detached:
         return _start(session, reference, request)
+    if request.thread is not None:
+        from ryeos.cli.agent_threads import fork
+
+        _require_directive(rye.kind_of(reference)[0])
+        return fork(session, reference, request)
     return execute(session, reference, request)
+
+
+def _thread_request(arguments: SimpleNamespace) -> ThreadRequest:
+    """What the arguments say of the thread. Raises UsageError."""
+    if arguments.thread not in {None, "fork"}:
+        raise UsageError(f"--thread: expected fork, found {arguments.thread!r:.40}")
+    limits: dict[str, object] = {}
+    for pair in arguments.limit or ():
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise UsageError(f"--limit: expected NAME=N, like spend=0.5, found {pair!r:.80}")
+        limits[name] = int(value) if value.isdecimal() and name != "spend" else value
+    return ThreadRequest(model=arguments.model or "", limits=limits)
+
+
+def _require_directive(kind: "Kind") -> None:
+    if kind != "directive":
+        raise UsageError(
+            f"--fork: expected a directive, found a {kind}", hint="run a tool with: rye run REF"
+        )
 
 
 def _run_elsewhere(session: Session, reference: "Reference", request: ExecutionRequest) -> int:

@@ -102,10 +102,15 @@ def _claim(registry: ThreadRegistry, thread_id: str, seals: RunnerSeals) -> bool
 def _answer(
     session: Session, payload: Payload, cancellation: Cancellation, written: ToolOutput
 ) -> Answer:
+    request = replace(payload.request, on_stdout=written.stdout)
+    if request.thread is not None:
+        from ryeos.cli.agent_threads import logged
+
+        request = replace(request, thread=logged(request.thread, written.stdout, live_stderr))
     try:
         return session.rye.execute(
             parse_reference(payload.item_id),
-            replace(payload.request, on_stdout=written.stdout),
+            request,
             cancellation=cancellation,
             on_stderr=live_stderr,
         )

@@ -77,6 +77,11 @@ def _show(session: Session) -> int:
     thread = refreshed(registry, registry.get(registry.find(session.arguments.thread)))
     answer = thread.answer()
     described = thread.describe() | {"log": str(ThreadLog(registry.place, thread.thread_id).path)}
+    if thread.thread_mode == "fork":
+        from ryeos.app.agent_threads import AgentThreads
+        from ryeos.cli.agent_threads import described as agent_facts
+
+        described |= agent_facts(AgentThreads(session.rye).records, thread.thread_id) or {}
     envelope = {"status": "success", "thread": described, "result": answer}
     session.output.answer(envelope, "\n".join(_fields(described, answer)))
     return 0

@@ -25,6 +25,7 @@ from ryeos.run.model import Chain, ExecutionRequest
 from ryeos.run.thread_registry import ThreadRegistry, write_document
 from ryeos.run.threads import (
     CANCEL,
+    FORK,
     INLINE,
     LOCAL,
     LOG,
@@ -117,7 +118,7 @@ def _new_thread(item_ref: str, parent_id: str | None, thread_id: str) -> Thread:
         item_id=item_ref,
         kind=kind,
         target=LOCAL,
-        thread_mode=INLINE,
+        thread_mode=FORK if kind == Kind.DIRECTIVE else INLINE,
         chain_root_id=thread_id,
     )
 
@@ -178,7 +179,7 @@ def started_envelope(
         "thread_id": thread.thread_id,
         "type": thread.kind,
         "item_id": thread.directive,
-        "execution_mode": INLINE,
+        "execution_mode": thread.thread_mode or INLINE,
         "state": Status.RUNNING.value,
         "pid": thread.pid,
         **({} if limit_s == NOT_KNOWN else {"time_limit": limit}),

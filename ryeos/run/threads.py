@@ -26,7 +26,7 @@ from ryeos.items.context import log_warning
 from ryeos.items.errors import RyeError, UsageError
 from ryeos.items.refs import Spaces
 from ryeos.items.rights import KEYS, Rights
-from ryeos.run.model import ExecutionRequest
+from ryeos.run.model import ExecutionRequest, ThreadRequest
 
 if TYPE_CHECKING:
     from lillux.background import StartedProcess
@@ -587,7 +587,7 @@ def is_run_of_this_user(place: ThreadsPlace, seals: RunnerSeals, thread_id: str)
 # What a runner gets on standard input: which thread it is, and what to run.
 
 PARENT_VARIABLE = "RYE_PARENT_THREAD_ID"
-LOCAL, INLINE = "local", "inline"
+LOCAL, INLINE, FORK = "local", "inline", "fork"
 
 
 @dataclass(frozen=True, slots=True)
@@ -607,7 +607,9 @@ class Payload:
             "item_id": self.item_id,
             "parameters": request.parameters,
             "target": LOCAL,
-            "thread": INLINE,
+            "thread": INLINE if request.thread is None else FORK,
+            "model": request.thread.model if request.thread else "",
+            "limits": dict(request.thread.limits) if request.thread else {},
             "space": str(self.place.ai),
             "within": str(self.place.within) if self.place.within else None,
             "timeout_s": request.timeout_s,
@@ -640,6 +642,7 @@ def parse_payload(data: bytes) -> Payload:
             known_texts=dict(document.get("known_texts") or {}),
             callers=tuple(map(_rights, document.get("callers") or ())),
             in_background=True,
+            thread=_thread_request(document) if document.get("thread") == FORK else None,
             run_id=thread_id,
             extra_env={**document.get("env", {}), PARENT_VARIABLE: thread_id},
         )
@@ -649,6 +652,11 @@ def parse_payload(data: bytes) -> Payload:
     except (ValueError, KeyError, TypeError) as error:
         hint = "this command is for rye itself; start a background run with: rye run REF --async"
         raise UsageError("standard input: expected the payload of a thread", hint=hint) from error
+
+
+def _thread_request(said: Mapping[str, Any]) -> ThreadRequest:
+    """How a directive is to be carried out. Raises KeyError, TypeError."""
+    return ThreadRequest(model=str(said.get("model", "")), limits=dict(said.get("limits") or {}))
 
 
 def _rights(said: Mapping[str, Any]) -> Rights:
