@@ -1,7 +1,6 @@
 """The dialect of Anthropic's Messages API."""
 
 import json
-from typing import Any
 
 import pytest
 
@@ -19,14 +18,15 @@ from ryeos.agent.messages import (
 )
 from ryeos.agent.provider_errors import CutError, ProviderError
 from tests.support.model_streams import (
+    Json,
     a_request,
+    answered,
     anthropic,
     anthropic_block,
     anthropic_call,
     anthropic_end,
     anthropic_start,
     anthropic_text,
-    answered,
     joined,
     pieces_of,
     results_for,
@@ -37,7 +37,7 @@ DIALECT = "anthropic-messages"
 CACHE = {"type": "ephemeral"}
 
 
-def read(*events: Any) -> Answer:
+def read(*events: Json) -> Answer:
     """The answer of a stream with these events in the middle, or at its end."""
     return answered(Stream(), anthropic(anthropic_start(), *events))
 
@@ -79,9 +79,7 @@ def test_with_a_cache_and_no_system_text_the_last_tool_is_marked() -> None:
     assert body["tools"][-1]["cache_control"] == CACHE
 
 
-def test_the_end_of_the_last_request_is_marked_where_a_turn_has_more_blocks_than_are_looked_at() -> (
-    None
-):
+def test_a_turn_of_many_blocks_marks_the_end_of_the_last_request() -> None:
     calls = [event for place in range(12) for event in anthropic_call(place, f"c{place}", "{}")]
     answer = read(*calls, *anthropic_end("tool_use"))
 
@@ -139,9 +137,7 @@ def test_all_results_go_back_in_one_message_in_the_order_of_the_calls() -> None:
     }
 
 
-def test_a_picture_goes_into_the_result_if_the_model_takes_its_type_else_words_stand_for_it() -> (
-    None
-):
+def test_a_picture_goes_into_the_result_or_words_stand_for_it() -> None:
     answer = read(*anthropic_call(0, "a", "{}"), *anthropic_end("tool_use"))
     pictures = (
         Picture(media_type="image/png", data=b"png"),
@@ -248,7 +244,10 @@ def test_thinking_with_its_signature_and_redacted_thinking_go_back_unchanged() -
 
 def test_citations_go_back_with_their_text() -> None:
     one, two = {"type": "char_location", "start": 1}, {"type": "char_location", "start": 2}
-    deltas = [{"type": "citations_delta", "citation": one}, {"type": "text_delta", "text": "A"}]
+    deltas: list[Json] = [
+        {"type": "citations_delta", "citation": one},
+        {"type": "text_delta", "text": "A"},
+    ]
     start = {"type": "text", "text": "", "citations": None}
     block = anthropic_block(0, start, *deltas, {"type": "citations_delta", "citation": two})
 
@@ -395,7 +394,7 @@ def test_an_error_within_the_stream_can_be_tried_again_if_the_provider_is_overlo
     ],
 )
 def test_what_breaks_the_dialect_is_an_error_that_names_the_place(
-    events: list[Any], problem: str
+    events: list[Json], problem: str
 ) -> None:
     with pytest.raises(ProviderError) as error:
         read(*events)
