@@ -9,6 +9,7 @@ cannot be written, turns later.
 import json
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from math import isfinite
 from typing import Any, NoReturn
 
@@ -131,14 +132,12 @@ class Part(Fields):
 
     def __init__(self, data: Mapping[str, Any], place: str = "") -> None:
         self.place = place
-        super().__init__(data, self._refuse)
-
-    def _refuse(self, key: str, expected: str, value: object) -> NoReturn:
-        raise invalid_stream(self.at(key), f"expected {expected}, found {json_text(value)}")
+        # (Not a method of this: a part that refers to itself would keep its event for long.)
+        super().__init__(data, partial(_refuse, place))
 
     def at(self, key: str) -> str:
         """The place of a key."""
-        return f"{self.place}.{key}" if self.place else key
+        return _at(self.place, key)
 
     def words(self, key: str) -> str:
         """A text, ``""`` if it is not there."""
@@ -146,7 +145,7 @@ class Part(Fields):
 
     def name(self, key: str) -> str:
         """A text that has to be there and not to be empty."""
-        return self.text(key) or self._refuse(key, "a text", self.data.get(key))
+        return self.text(key) or _refuse(self.place, key, "a text", self.data.get(key))
 
     def index(self, key: str) -> int | None:
         """A place in a list."""
@@ -160,8 +159,16 @@ class Part(Fields):
         """The objects of a list."""
         for place, value in enumerate(self.sequence(key)):
             if not isinstance(value, dict):
-                self._refuse(f"{key}[{place}]", "an object", value)
+                _refuse(self.place, f"{key}[{place}]", "an object", value)
             yield Part(value, self.at(f"{key}[{place}]"))
+
+
+def _at(place: str, key: str) -> str:
+    return f"{place}.{key}" if place else key
+
+
+def _refuse(place: str, key: str, expected: str, value: object) -> NoReturn:
+    raise invalid_stream(_at(place, key), f"expected {expected}, found {json_text(value)}")
 
 
 class EventReader:
