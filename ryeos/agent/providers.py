@@ -69,7 +69,6 @@ _MODEL: _Schema = _only(
     free=_FLAG,
     features={"type": "array", "items": {"enum": list(FEATURES)}},
 )
-_PATH_OF_FIGURE: _Schema = {"type": ["string", "null"]}
 
 PROVIDER_SCHEMA: _Schema = {
     **_only(
@@ -79,19 +78,17 @@ PROVIDER_SCHEMA: _Schema = {
         allow_plain=_FLAG,
         credential={"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,63}$"},
         models={"type": "object", "additionalProperties": _MODEL},
-        usage=_only(
-            input_includes_cached=_FLAG,
-            **dict.fromkeys(RATES, _PATH_OF_FIGURE),
-        ),
+        usage=_only(includes_cached=_FLAG, **dict.fromkeys((*RATES, "total"), {"type": "string"})),
         schema=_only(
-            no_root_choices=_FLAG,
-            additional_properties={"enum": ["required", "refused", "as_is"]},
+            root={"enum": ["keep", "merge"]},
+            additional_properties={"enum": ["keep", "demand", "refuse"]},
             unsupported=_TEXTS,
         ),
         retry=_only(
             statuses={"type": "array", "items": _COUNT},
             codes=_TEXTS,
-            attempts={"type": "integer", "minimum": 1, "maximum": 20},
+            never=_TEXTS,
+            tries={"type": "integer", "minimum": 1, "maximum": 20},
         ),
     ),
     "required": ["dialect", "base_url"],

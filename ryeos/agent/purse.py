@@ -359,121 +359,6 @@ class Purse:
         return replace(self, limits=self.limits.with_named(named).lowered(ceilings))
 
 
-def limit_error(self, name: str, wanted: int) -> RyeError:
-        """The error of a limit that would be broken; it names the limit as the header does."""
-        shown = dollars if name == "spend" else str
-        limit = self.limits.of(name)
-        return limit_error(
-            name, f"{shown(wanted)} needed, {shown(self.left_of(name))} left of {shown(limit)}"
-        )
-
-    def settle(self, reservation: Reservation, usage: ReportedUsage | None) -> "Purse":
-        """Take a reservation out, and put in what the provider reported.
-
-        Where it reported 0, a negative number or nothing, the reservation stays charged. Where it
-        reported more than was reserved, all of it is charged: the next call is refused then.
-        """
-        if usage is None or not is_believable(usage):
-            return self.charge_in_full(reservation)
-        spent = cost(usage, reservation.worst.price)
-        used = _used_by_call(input_of(usage), usage.output_tokens or 0, spent)
-        return self._settled(reservation, used)
-
-    def charge_in_full(self, reservation: Reservation) -> "Purse":
-        """Take a reservation as used: of a call whose outcome is unknown."""
-        return self._settled(reservation, reservation.amounts)
-
-    def release(self, reservation: Reservation) -> "Purse":
-        """Take a reservation out: the call was refused before it was charged. The turn stays."""
-        return self._settled(reservation, Amounts(turns=1))
-
-    def _settled(self, reservation: Reservation, used: Amounts) -> "Purse":
-        kept = tuple(one for one in self.reserved if one.number != reservation.number)
-        if len(kept) == len(self.reserved):
-            raise ValueError(f"reservation {reservation.number}: settled before, or of others")
-        return replace(self, reserved=kept, used=self.used.plus(used))
-
-    # ---------------------------------------------------------------- tools, time
-
-    def with_tool_calls(self, count: int = 1) -> "Purse":
-        """The purse once so many calls of tools start. Raises RyeError `LIMIT_TOOL_CALLS`."""
-        self.require("tool_calls", count)
-        return replace(self, used=self.used.plus(Amounts(tool_calls=count)))
-
-    def with_elapsed(self, elapsed_s: int) -> "Purse":
-        """The purse after so many seconds in all. A clock that goes back gives none again."""
-        return replace(self, elapsed_s=max(self.elapsed_s, elapsed_s))
-
-    # ---------------------------------------------------------------- children
-
-    def take_child(
-        self, wanted: Mapping[str, int], *, defaults: Limits | None = None
-    ) -> tuple["Purse", Child]:
-        """Take the purse of a child out of this one. Raises RyeError `LIMIT_...`.
-
-        ``wanted`` are the limits that the child's header and its caller name: it gets them as far
-        as they are left. Of any other limit it gets an even share, so that as many children as may
-        still start, and the parent, find as much; no more than the default.
-        """
-        self.require("depth", 1)
-        self.require("spawns", 1)
-        after = replace(self, used=self.used.plus(Amounts(spawns=1)))
-        plain = (defaults or Limits()).as_dict()
-        if "tokens" in wanted:  # as in `Limits.with_named`
-            parts = ("input_tokens", "output_tokens")
-            wanted = {**dict.fromkeys(parts, wanted["tokens"]), **wanted}
-        shares = self.left_of("spawns") + 1
-        given = {
-            "duration_s": min(wanted.get("duration_s", _MOST), after.left_of("duration_s")),
-            "depth": min(wanted.get("depth", _MOST), self.limits.depth - 1),
-        }
-        for name in _DIVIDED:
-            left = after.left_of(name)
-            given[name] = min(wanted.get(name, min(left // shares, plain[name])), left)
-        for name in ("turns", "tokens", "input_tokens", "output_tokens", "duration_s"):
-            if given[name] == 0:
-                raise self.limit_error(name, 1)
-        child = Child(self.next_number, Limits(**given))
-        return replace(
-            after, children=(*self.children, child), next_number=self.next_number + 1
-        ), child
-
-    def return_child(self, child: Child, used: Amounts) -> "Purse":
-        """Take a child's purse back, and put in what it used. Once: raises ValueError after."""
-        kept = tuple(one for one in self.children if one.number != child.number)
-        if len(kept) == len(self.children):
-            raise ValueError(f"child {child.number}: returned before, or of others")
-        return replace(self, children=kept, used=self.used.plus(used))
-
-    # ---------------------------------------------------------------- raising
-
-    def raised(self, named: Mapping[str, int], ceilings: Mapping[str, int]) -> "Purse":
-        """The purse after a person raised limits. Raises RyeError `VALIDATION_FAILED`."""
-        for name, value in named.items():
-            present = self.limits.of(name)
-            most = ceilings.get(name, _MOST)
-            shown = dollars if name == "spend" else str
-            if not present < value <= most:
-                below = f", at most {shown(most)} (ceilings)" if name in ceilings else ""
-                raise RyeError(
-                    f"{name}: expected more than {shown(present)}{below}, found {shown(value)}",
-                    code="VALIDATION_FAILED",
-                )
-        return replace(self, limits=self.limits.with_named(named).lowered(ceilings))
-
-    def _with(
-        self,
-        reserved: tuple[Reservation, ...] | None = None,
-        children: tuple[Child, ...] | None = None,
-    ) -> "Purse":
-        return replace(
-            self,
-            reserved=self.reserved if reserved is None else reserved,
-            children=self.children if children is None else children,
-            next_number=self.next_number + 1,
-        )
-
-
 def limit_error(name: str, problem: str) -> RyeError:
     """The error of a thread that a limit stops."""
     error = RyeError(
@@ -544,8 +429,8 @@ def worst_case(
     sent = call.worst_input(overhead, image_tokens)
     least = min(min_output, call.max_output)
     room: dict[str, int | None] = {
-        "input_tokens": least if sent <= purse.left_of("input_tokens") else -1,
         "tokens": purse.left_of("tokens") - sent,
+        "input_tokens": least if sent <= purse.left_of("input_tokens") else -1,
         "output_tokens": purse.left_of("output_tokens"),
         "spend": price.affordable_output(purse.left_of("spend"), sent),
     }
