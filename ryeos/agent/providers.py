@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lillux.errors import LilluxError
 from lillux.http.model import is_loopback, parse_address
 from lillux.patterns import pattern
 from lillux.text import likely_meant
@@ -143,7 +144,7 @@ def _problems(relative: str, values: Mapping[str, Any], schema: _Schema) -> Iter
         else:
             for model, said in (values.get("models") or {}).items():
                 price_of(said, f"{Path(relative).stem}/{model}")
-    except RyeError as error:
+    except LilluxError as error:
         yield str(error)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from lillux.values import dataclass
 from ryeos.agent.ledger import Ledger
@@ -36,7 +36,7 @@ PRICES = [
     ),
     price_of({"free": True}, "c"),
 ]
-DAILY = 40_000_000
+DAILY = 8_000_000
 SPENT = ("turns", "tokens", "input_tokens", "output_tokens", "spend", "tool_calls", "spawns")
 
 
@@ -71,13 +71,20 @@ class Thread:
 NAMED = st.fixed_dictionaries(
     {},
     optional={
-        "turns": st.integers(0, 8),
-        "tokens": st.integers(0, 60_000),
-        "spend": st.integers(0, 30_000_000),
+        "turns": st.integers(1, 8),
+        "tokens": st.integers(3000, 20_000),
+        "spend": st.integers(1_000_000, 9_000_000),
         "tool_calls": st.integers(0, 5),
-        "spawns": st.integers(0, 3),
+        "spawns": st.integers(1, 3),
     },
 )
+
+
+def require_limit(error: RyeError) -> None:
+    assert error.code.startswith("LIMIT_"), error
+
+
+REPORTS = st.sampled_from(["true", "true", "true", "missing", "zero", "negative", "refused"])
 
 
 class Threads(RuleBasedStateMachine):
@@ -100,11 +107,18 @@ class Threads(RuleBasedStateMachine):
 
     # ---------------------------------------------------------------- rules
 
+    @initialize(target=threads, header=NAMED)
+    def begin(self, header: dict[str, int]) -> Thread:
+        return self.start(header, {})
+
     @rule(target=threads, header=NAMED, caller=NAMED)
+    def start_another(self, header: dict[str, int], caller: dict[str, int]) -> Thread:
+        return self.roots[0] if len(self.roots) > 1 else self.start(header, caller)
+
     def start(self, header: dict[str, int], caller: dict[str, int]) -> Thread:
-        ceilings = {"spend": 25_000_000, "turns": 6}
+        ceilings = {"spend": 8_000_000, "turns": 9}
         limits = combined_limits(Limits(), header, ceilings=ceilings, lowered_by=[caller])
-        assert limits.spend <= 25_000_000
+        assert limits.spend <= 8_000_000
         assert all(limits.of(name) <= most for name, most in caller.items())
         self.roots.append(Thread(Purse(limits=limits)))
         return self.roots[-1]
@@ -125,7 +139,7 @@ class Threads(RuleBasedStateMachine):
             purse, reservation = thread.purse.reserve(worst)
             thread.open = reservation, ledger.reserve(worst.spend)
         except RyeError as error:
-            assert error.code.startswith("LIMIT_")
+            require_limit(error)
             return
         thread.purse = purse
         self.last_day = max(self.last_day, self.now.strftime("%Y-%m-%d"))
@@ -134,7 +148,7 @@ class Threads(RuleBasedStateMachine):
     @rule(
         thread=threads,
         data=st.data(),
-        report=st.sampled_from(["true", "true", "missing", "zero", "negative", "refused"]),
+        report=REPORTS,
     )
     def answer(self, thread: Thread, data: st.DataObject, report: str) -> None:
         if thread.has_ended or not thread.open:
@@ -153,6 +167,24 @@ class Threads(RuleBasedStateMachine):
         self.ledger().settle(name, thread.purse.used.spend - before)
         thread.open = None
 
+    @rule(
+        thread=threads,
+        data=st.data(),
+        price=st.sampled_from(PRICES),
+        end=st.sampled_from(["killed", "missing", "true"]),
+        count=st.integers(1, 10),
+    )
+    def turns(
+        self, thread: Thread, data: st.DataObject, *, price: Price, end: str, count: int
+    ) -> None:
+        """So many calls, each with its end."""
+        for _ in range(count):
+            self.call(thread, 2000, 2000, price)
+            if end == "killed":
+                self.kill(thread, data)
+            else:
+                self.answer(thread, data, end)
+
     @rule(thread=threads, data=st.data())
     def kill(self, thread: Thread, data: st.DataObject) -> None:
         """The process ends in the call: the ledger is never told, the journal charges in full."""
@@ -170,7 +202,7 @@ class Threads(RuleBasedStateMachine):
         try:
             thread.purse = thread.purse.with_tool_calls(count)
         except RyeError as error:
-            assert error.code == "LIMIT_TOOL_CALLS"
+            require_limit(error)
             return
         thread.really = thread.really.plus(Amounts(tool_calls=count))
 
@@ -181,7 +213,7 @@ class Threads(RuleBasedStateMachine):
         try:
             thread.purse, place = thread.purse.take_child(wanted)
         except RyeError as error:
-            assert error.code.startswith("LIMIT_")
+            require_limit(error)
             return thread
         child = Thread(Purse(limits=place.limits), thread)
         child.place = place
@@ -211,7 +243,7 @@ class Threads(RuleBasedStateMachine):
             spend = thread.purse.limits.spend + more
             thread.purse = thread.purse.raised({"spend": spend}, {})
 
-    @rule(hours=st.integers(-60, 30))
+    @rule(hours=st.sampled_from([-50, -20, -3, 3, 20]))
     def clock_jumps(self, hours: int) -> None:
         self.now += timedelta(hours=hours)
 
@@ -221,18 +253,20 @@ class Threads(RuleBasedStateMachine):
         """A call as the provider made it, within what was reserved; its money is gone."""
         assert thread.open
         worst = thread.open[0].worst
-        parts = data.draw(st.lists(st.integers(1, 100), min_size=5, max_size=5))
-        share = worst.input_tokens * data.draw(st.integers(0, 100)) // 100
-        counts = [share * part // sum(parts) for part in parts[1:]]
+        kinds = ("input", "cache_read", "cache_write", "cache_write_1h")
+        share = data.draw(st.sampled_from([100, 100, 99, 50, 1, 0]))
+        sent, answered = (n * share // 100 for n in (worst.input_tokens, worst.output_tokens))
+        main = data.draw(st.sampled_from(kinds))
+        counts = dict.fromkeys(kinds, sent // 10) | {main: sent - 3 * (sent // 10)}
         usage = Reported(
-            share - sum(counts) if share else 0,
-            data.draw(st.integers(0, worst.output_tokens)),
-            counts[0],
-            counts[1],
-            counts[2],
+            counts["input"],
+            answered,
+            counts["cache_read"],
+            counts["cache_write"],
+            counts["cache_write_1h"],
         )
         spent = cost(usage, worst.price)
-        sent, answered = input_of(usage), usage.output_tokens or 0
+        assert input_of(usage) == sent
         thread.really = thread.really.plus(
             Amounts(
                 turns=1,
@@ -264,5 +298,5 @@ class Threads(RuleBasedStateMachine):
         assert 0 <= self.ledger().left() <= DAILY
 
 
-Threads.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Threads.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
 test_no_limit_is_ever_broken = pytest.mark.property(Threads.TestCase)
