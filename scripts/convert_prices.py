@@ -93,9 +93,13 @@ def _value(node: ast.expr) -> Any:  # noqa: ANN401 - a literal of the data
             return {_value(key): _value(value) for key, value in pairs if key is not None}
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_value(operand)
-        case ast.Attribute():  # a time zone: its name is enough
-            return ast.unparse(node)
-        case ast.Call(func=func, args=args, keywords=keywords):
+        case ast.Attribute(value=ast.Attribute(value=ast.Name(id="datetime"))):
+            return ast.unparse(node)  # a time zone: its name is enough
+        case ast.Call(
+            func=(ast.Name() | ast.Attribute(value=ast.Name())) as func,
+            args=args,
+            keywords=keywords,
+        ):
             return _made(ast.unparse(func), [_value(one) for one in args], keywords)
     raise ValueError(f"line {node.lineno}: expected a call or a literal")
 

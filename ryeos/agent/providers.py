@@ -71,6 +71,8 @@ _MODEL: _Schema = _only(
     features={"type": "array", "items": {"enum": list(FEATURES)}},
 )
 
+_FIGURE: _Schema = {"type": "string"}
+
 PROVIDER_SCHEMA: _Schema = {
     **_only(
         dialect={"enum": list(DIALECTS)},
@@ -79,7 +81,7 @@ PROVIDER_SCHEMA: _Schema = {
         allow_plain=_FLAG,
         credential={"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,63}$"},
         models={"type": "object", "additionalProperties": _MODEL},
-        usage=_only(includes_cached=_FLAG, **dict.fromkeys((*RATES, "total"), {"type": "string"})),
+        usage=_only(includes_cached=_FLAG, **dict.fromkeys((*RATES, "total"), _FIGURE)),
         schema=_only(
             root={"enum": ["keep", "merge"]},
             additional_properties={"enum": ["keep", "demand", "refuse"]},

@@ -310,7 +310,7 @@ def test_a_key_goes_to_its_hosts_alone(workspace: Workspace) -> None:
         ),
         (
             "agent/providers/a.yaml",
-            "dialect: openai-chat\nbase_url: https://a.example\nmodels: {m: {prices: {input: 1}}}\n",
+            "dialect: openai-chat\nbase_url: https://a.b\nmodels: {m: {prices: {input: 1}}}\n",
             "expected a price, input and output",
         ),
         ("agent/agent.yaml", "defaults: {turn: 5}\n", "did you mean turns?"),
