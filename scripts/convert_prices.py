@@ -19,7 +19,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,7 @@ _RATES = {
 # A price that is not only by tokens of text: a reservation could not cover it.
 _OTHER = ("requests_kcount", "input_mchars", "output_citation_mtok", "input_text_messages_kcount")
 _OTHER_OUTPUT = ("output_image_mtok", "output_audio_mtok", "output_video_mtok", "audio_hours")
+_LAST_PLACE = Decimal("0.000001")  # of nano-dollars, as `ryeos.agent.prices` reads them
 _NANO_PER_MTOK = 1000  # a dollar for a million tokens is 1000 nano-dollars for one
 
 
@@ -92,9 +93,13 @@ def _value(node: ast.expr) -> Any:  # noqa: ANN401 - a literal of the data
             return {_value(key): _value(value) for key, value in pairs if key is not None}
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_value(operand)
-        case ast.Attribute():  # a time zone: its name is enough
-            return ast.unparse(node)
-        case ast.Call(func=func, args=args, keywords=keywords):
+        case ast.Attribute(value=ast.Attribute(value=ast.Name(id="datetime"))):
+            return ast.unparse(node)  # a time zone: its name is enough
+        case ast.Call(
+            func=(ast.Name() | ast.Attribute(value=ast.Name())) as func,
+            args=args,
+            keywords=keywords,
+        ):
             return _made(ast.unparse(func), [_value(one) for one in args], keywords)
     raise ValueError(f"line {node.lineno}: expected a call or a literal")
 
@@ -183,9 +188,10 @@ def _dearest(prices: Sequence[dict[int, dict[str, Decimal]]], start: int) -> dic
 
 
 def _nano(rate: Decimal) -> int | str:
-    nano = (rate * _NANO_PER_MTOK).normalize()
-    if nano < 0:
+    """Nano-dollars for a token; of a rate without end the next one above is kept."""
+    if rate < 0:
         raise _Skip
+    nano = (rate * _NANO_PER_MTOK).quantize(_LAST_PLACE, ROUND_CEILING).normalize()
     return int(nano) if nano == nano.to_integral_value() else f"{nano:f}"
 
 

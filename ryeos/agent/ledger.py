@@ -27,7 +27,7 @@ DAILY_SPEND = 5_000_000_000
 """Nano-dollars a day, unless ``daily`` of agent.yaml says more or less."""
 _LOCK = "agent-ledger"
 _MAX_BYTES = 1024 * 1024
-_FOLDED_AT = 64 * 1024  # bytes: from there on one line says the same
+_FOLDED_AT = 8 * 1024  # bytes: from there on one line says the same; it is read for each call
 
 
 @dataclass(frozen=True, slots=True)

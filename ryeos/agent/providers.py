@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lillux.errors import LilluxError
 from lillux.http.model import is_loopback, parse_address
 from lillux.patterns import pattern
 from lillux.text import likely_meant
@@ -70,6 +71,8 @@ _MODEL: _Schema = _only(
     features={"type": "array", "items": {"enum": list(FEATURES)}},
 )
 
+_FIGURE: _Schema = {"type": "string"}
+
 PROVIDER_SCHEMA: _Schema = {
     **_only(
         dialect={"enum": list(DIALECTS)},
@@ -78,7 +81,7 @@ PROVIDER_SCHEMA: _Schema = {
         allow_plain=_FLAG,
         credential={"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,63}$"},
         models={"type": "object", "additionalProperties": _MODEL},
-        usage=_only(includes_cached=_FLAG, **dict.fromkeys((*RATES, "total"), {"type": "string"})),
+        usage=_only(includes_cached=_FLAG, **dict.fromkeys((*RATES, "total"), _FIGURE)),
         schema=_only(
             root={"enum": ["keep", "merge"]},
             additional_properties={"enum": ["keep", "demand", "refuse"]},
@@ -143,7 +146,7 @@ def _problems(relative: str, values: Mapping[str, Any], schema: _Schema) -> Iter
         else:
             for model, said in (values.get("models") or {}).items():
                 price_of(said, f"{Path(relative).stem}/{model}")
-    except RyeError as error:
+    except LilluxError as error:
         yield str(error)
 
 

@@ -1,0 +1,271 @@
+"""The ledger of a day: no process, kill, clock or full disk gives money twice."""
+
+import json
+import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from lillux.errors import FileSystemError
+from ryeos.agent.ledger import FOLDER, LEDGER, Ledger
+from ryeos.items.errors import RyeError
+from tests.support.workspace import ROOT
+
+NOON = datetime(2026, 11, 28, 12, tzinfo=UTC)
+DAILY = 1000
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = NOON
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def ledger(home: Path, clock: Clock | None = None, daily: int = DAILY) -> Ledger:
+    return Ledger(home / ".ai", daily=daily, clock=clock or Clock())
+
+
+def lines(home: Path) -> list[dict[str, object]]:
+    text = (home / ".ai" / FOLDER / LEDGER).read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_what_was_reserved_and_not_used_goes_back(tmp_path: Path) -> None:
+    one = ledger(tmp_path)
+
+    name = one.reserve(600)
+    assert one.left() == 400
+    one.settle(name, 150)
+
+    assert one.left() == ledger(tmp_path).left() == 850
+
+
+def test_a_call_that_the_day_does_not_cover_is_refused(tmp_path: Path) -> None:
+    one = ledger(tmp_path)
+    one.reserve(600)
+
+    with pytest.raises(RyeError) as error:
+        one.reserve(401)
+
+    assert error.value.code == "LIMIT_DAILY"
+    assert "0.0000004 left for today" in str(error.value)
+    assert one.reserve(400)
+
+
+def test_the_folder_is_for_its_user_alone(tmp_path: Path) -> None:
+    ledger(tmp_path).reserve(1)
+
+    folder = tmp_path / ".ai" / FOLDER
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE((folder / LEDGER).stat().st_mode) == 0o600
+
+
+def test_a_reservation_is_settled_once(tmp_path: Path) -> None:
+    one = ledger(tmp_path)
+    name = one.reserve(600)
+
+    one.settle(name, 100)
+    one.settle(name, 0)
+    one.settle("unknown", 0)
+
+    assert one.left() == 900
+
+
+@pytest.mark.parametrize("wrong", [-1, 1.5, True, "5"])
+def test_an_amount_that_is_none_is_refused(tmp_path: Path, wrong: int) -> None:
+    one = ledger(tmp_path)
+    name = one.reserve(5)
+
+    for act in (lambda: one.reserve(wrong), lambda: one.settle(name, wrong)):
+        with pytest.raises(ValueError, match="nano-dollars"):
+            act()
+
+
+# --- clocks ---------------------------------------------------------------------------------------
+
+
+def test_a_new_day_has_its_own_money(tmp_path: Path, clock: Clock) -> None:
+    one = ledger(tmp_path, clock)
+    one.reserve(900)
+
+    clock.now += timedelta(days=1)
+
+    assert one.left() == DAILY
+
+
+def test_a_call_over_midnight_is_paid_by_the_day_that_it_began_on(
+    tmp_path: Path, clock: Clock
+) -> None:
+    one = ledger(tmp_path, clock)
+    name = one.reserve(900)
+    clock.now += timedelta(days=1)
+    one.reserve(10)
+
+    one.settle(name, 900)
+
+    assert one.left() == DAILY - 10
+
+
+def test_a_clock_that_goes_back_gives_no_money_again(tmp_path: Path, clock: Clock) -> None:
+    one = ledger(tmp_path, clock)
+    one.settle(one.reserve(900), 900)
+
+    for days in (-1, 1, -300, 300, -20_000, 20_000):
+        clock.now += timedelta(days=days)
+        assert one.left() == 100
+        with pytest.raises(RyeError, match="daily"):
+            one.reserve(101)
+
+
+def test_a_clock_that_was_ahead_is_named_with_the_file(tmp_path: Path, clock: Clock) -> None:
+    one = ledger(tmp_path, clock)
+    clock.now += timedelta(days=3000)
+    one.reserve(DAILY)
+    clock.now = NOON
+
+    with pytest.raises(RyeError) as error:
+        one.reserve(1)
+
+    assert "clock says 2026-11-28, but calls were paid on 2035-02-14" in error.value.hint
+    assert str(one.path) in error.value.hint
+
+
+# --- kills, torn lines, full disks ----------------------------------------------------------------
+
+_SPENDS = """\
+import os, signal, sys
+from pathlib import Path
+from ryeos.agent.ledger import Ledger
+ledger = Ledger(Path(sys.argv[1]), daily=int(sys.argv[2]))
+"""
+
+
+def started(code: str, *words: object) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [sys.executable, "-c", _SPENDS + code, *map(str, words)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def test_what_a_killed_process_reserved_stays_charged(tmp_path: Path) -> None:
+    code = "name = ledger.reserve(700)\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    with started(code, tmp_path / ".ai", DAILY) as process:
+        assert process.wait(60) == -signal.SIGKILL
+
+    assert Ledger(tmp_path / ".ai", daily=DAILY).left() == 300
+
+
+@pytest.mark.parametrize("kept", range(1, 60, 7))
+def test_a_torn_line_is_no_line(tmp_path: Path, kept: int) -> None:
+    one = ledger(tmp_path)
+    one.reserve(100)
+    one.reserve(200)
+    whole = one.path.read_bytes()
+    first, second = whole.splitlines(keepends=True)
+    one.path.write_bytes(first + second[:kept])
+
+    assert one.left() == 900
+    name = one.reserve(300)
+
+    assert one.left() == 600
+    one.settle(name, 0)
+    assert [line["type"] for line in lines(tmp_path)] == ["day", "reserve", "settle"]
+
+
+def test_a_line_that_was_changed_pays_nothing(tmp_path: Path) -> None:
+    one = ledger(tmp_path)
+    one.settle(one.reserve(900), 900)
+    one.reserve(10)
+    text = one.path.read_text("utf-8")
+    one.path.write_text(text.replace('"amount":900', '"amount":9'), "utf-8")
+
+    with pytest.raises(RyeError) as error:
+        one.reserve(1)
+
+    assert error.value.code == "INTEGRITY"
+    assert error.value.path == str(one.path)
+
+
+@pytest.mark.parametrize(
+    "text", ["[]\n", "x\n", "{}\n", '{"type":"settle","id":"a","amount":1,"prev":""}\n', "\0\n"]
+)
+def test_a_file_of_something_else_pays_nothing(tmp_path: Path, text: str) -> None:
+    one = ledger(tmp_path)
+    one.reserve(1)
+    one.path.write_text(text, "utf-8")
+
+    with pytest.raises(RyeError, match="line 1"):
+        one.reserve(1)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits of files are POSIX")
+@pytest.mark.parametrize("room", [0, 1, 40])
+def test_on_a_full_disk_nothing_is_half_written(tmp_path: Path, room: int) -> None:
+    one = ledger(tmp_path)
+    name = one.reserve(100)
+    before = one.path.read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + room, hard))
+    try:
+        for act in (lambda: one.reserve(5), lambda: one.settle(name, 1)):
+            with pytest.raises(FileSystemError):
+                act()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, handler)
+
+    assert one.path.read_bytes() == before
+    assert one.left() == DAILY - 100  # the call failed, its money is not given twice
+
+
+def test_many_calls_of_a_day_are_folded(tmp_path: Path) -> None:
+    one = ledger(tmp_path, daily=10**9)
+    kept = one.reserve(7)
+    for _ in range(200):
+        one.settle(one.reserve(5), 3)
+
+    assert one.path.stat().st_size < 20_000
+    assert one.left() == 10**9 - 7 - 200 * 3
+    one.settle(kept, 0)
+    assert one.left() == 10**9 - 200 * 3
+
+
+# --- many at once ---------------------------------------------------------------------------------
+
+_COMPETES = """\
+from ryeos.items.errors import RyeError
+got = 0
+for _ in range(20):
+    try:
+        name = ledger.reserve(10)
+    except RyeError:
+        continue
+    got += 10
+    if got % 20:
+        ledger.settle(name, 10)
+print(got)
+"""
+
+
+def test_ten_processes_at_once_cannot_break_the_day(tmp_path: Path) -> None:
+    processes = [started(_COMPETES, tmp_path / ".ai", DAILY) for _ in range(10)]
+    got = [int(process.communicate(timeout=120)[0]) for process in processes]
+
+    assert sum(got) == DAILY
+    assert Ledger(tmp_path / ".ai", daily=DAILY).left() == 0
