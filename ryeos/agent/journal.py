@@ -60,6 +60,7 @@ class Start:
     offers    the tools of the request, ``items`` the reference that each name stands for
     outputs   the names of the outputs that the directive declares, and whether each is required
     grants    lists of capabilities, each of which must allow a call
+    callers   the rights of its callers: what it calls gets no more
     depth     generations above it
     """
 
@@ -76,6 +77,7 @@ class Start:
     outputs: Mapping[str, bool] = field(default_factory=dict)
     grants: tuple[tuple[str, ...], ...] = ()
     ceilings: Mapping[str, int] = field(default_factory=dict)
+    callers: tuple[Mapping[str, Any], ...] = ()
     parent: str = ""
     depth: int = 0
     settings: Mapping[str, int] = field(default_factory=dict)
@@ -92,6 +94,7 @@ class Start:
                 for one in self.offers
             ],
             "grants": [list(one) for one in self.grants],
+            "callers": [dict(one) for one in self.callers],
             **{name: dict(getattr(self, name)) for name in _TABLES},
         }
 
@@ -108,6 +111,7 @@ def start_of(said: Mapping[str, Any]) -> Start:
         limits=Limits(**said["limits"]),
         offers=tuple(ToolOffer(**one) for one in said["offers"]),
         grants=tuple(map(tuple, said["grants"])),
+        callers=tuple(said["callers"]),
     )
 
 

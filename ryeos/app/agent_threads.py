@@ -58,6 +58,8 @@ from ryeos.graph.run_log import new_run_id
 from ryeos.items.errors import Answer, RyeError, UnsupportedError, error_envelope
 from ryeos.items.markdown import Directive, parse_directive
 from ryeos.items.refs import Kind, Reference
+from ryeos.items.rights import KEYS, Rights
+from ryeos.run.calls import MappedResult, Materials, OnStderr
 from ryeos.run.credentials import Credentials
 from ryeos.run.model import ExecutionRequest, ThreadRequest
 from ryeos.run.threads import Status, Thread
@@ -92,6 +94,7 @@ class ThreadWish:
     grants    lists of capabilities that must allow its calls, besides the directive's own
     parent    the id of the thread that starts it, ``""`` for none; ``depth`` generations above
     given     the purse that its parent gives it, None for one of its own
+    callers   the rights of its callers: what it calls gets no more than each of them
     """
 
     parameters: Mapping[str, Any]
@@ -102,6 +105,7 @@ class ThreadWish:
     depth: int = 0
     given: Limits | None = None
     thread_id: str = ""
+    callers: tuple[Rights, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +198,7 @@ class AgentThreads:
             outputs={name: bool(one.get("required")) for name, one in outputs.items()},
             grants=grants,
             ceilings=settings.ceilings,
+            callers=tuple({key: getattr(one, key) for key in KEYS} for one in wish.callers),
             parent=wish.parent,
             depth=wish.depth,
             settings={
@@ -360,6 +365,7 @@ def carry_out(
         model=asked.model,
         grants=request.grants,
         thread_id=request.run_id,
+        callers=request.callers,
     )
     following = Following(
         piece=asked.on_piece or (lambda _piece: None),
@@ -445,7 +451,7 @@ class _WorkspaceItems:
             search=rye.search_items,
             extra_env={},
             use_lockfile=True,
-            callers=(),
+            callers=tuple(map(_rights, start.callers)),
             known_texts={},
         )
 
@@ -515,6 +521,7 @@ class _Children:
             depth=start.depth + 1,
             given=after.children[child_id].limits,
             thread_id=child_id,
+            callers=tuple(map(_rights, start.callers)),
         )
         used = Amounts()
         try:
@@ -530,6 +537,74 @@ class _Children:
                     ("gathered", {"thread_id": child_id, "used": used.as_dict()}), force=True
                 )
         return answer.envelope
+
+
+# --- a tool that starts threads -------------------------------------------------------------------
+
+
+class ThreadCall:
+    """The call of a tool on the primitive ``thread``: see `ryeos.run.calls.Call`.
+
+    Its parameters: ``directive_id``, ``inputs``, ``model``, ``limit_overrides``.
+    """
+
+    def __init__(self, rye: "Rye", materials: Materials) -> None:
+        self._rye, self._materials = rye, materials
+
+    @property
+    def program(self) -> str:
+        """Empty: no program is started."""
+        return ""
+
+    @property
+    def confinement(self) -> None:
+        """None: no program is started."""
+        return
+
+    def describe(self) -> dict[str, Any]:
+        """Which directive. Raises what finding it raises."""
+        reference = self._reference()
+        self._rye.load(reference)
+        return {"directive_id": str(reference)}
+
+    def run(
+        self,
+        *,
+        cancellation: Cancellation | None = None,
+        on_stderr: OnStderr | None = None,  # noqa: ARG002 - of the protocol; a thread writes none
+    ) -> MappedResult:
+        """Carry the directive out. Raises RyeError for what keeps it from beginning."""
+        given, request = self._materials.request.parameters, self._materials.request
+        answer = carry_out(
+            self._rye,
+            self._reference(),
+            replace(
+                request,
+                item_id=self._reference().id,
+                parameters=dict(given.get("inputs") or {}),
+                run_id="",
+                resolution=None,
+                callers=tuple(filter(None, [*request.callers, self._materials.rights.rights])),
+                thread=ThreadRequest(
+                    model=given.get("model", ""), limits=dict(given.get("limit_overrides") or {})
+                ),
+            ),
+            cancellation,
+        )
+        envelope = answer.envelope
+        has_failed = envelope["status"] == "error"
+        return MappedResult(
+            success=not has_failed,
+            data=dict(envelope),
+            error=str(envelope["error"]) if has_failed else None,
+            code="EXECUTION_FAILED" if has_failed else "",
+        )
+
+    def _reference(self) -> Reference:
+        return Reference(
+            Kind.DIRECTIVE,
+            str(self._materials.request.parameters["directive_id"]).removeprefix("directive:"),
+        )
 
 
 # --- answers --------------------------------------------------------------------------------------
@@ -606,6 +681,10 @@ def _runner() -> Any:  # noqa: ANN401 - imported when a credential is a command
     from lillux.process import ProcessManager
 
     return ProcessManager()
+
+
+def _rights(said: Mapping[str, Any]) -> Rights:
+    return Rights(**{key: None if said[key] is None else tuple(said[key]) for key in KEYS})
 
 
 def described_end(ended: Ended) -> str:

@@ -48,6 +48,23 @@ class AsyncWorkspace:
             cancellation,
         )
 
+    async def run_thread(
+        self,
+        directive: str,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        model: str = "",
+        limits: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """As the method of the workspace; the thread is cancelled when the task is."""
+        cancellation = Cancellation()
+        return await _in_thread(
+            lambda: self.workspace.run_thread(
+                directive, inputs, model=model, limits=limits, cancellation=cancellation
+            ),
+            cancellation,
+        )
+
 
 class AsyncExecutor:
     """`ryeos.PrimitiveExecutor`, awaited."""

@@ -50,7 +50,7 @@ from ryeos.items.refs import (
 )
 from ryeos.run.calls import Call, Materials, OnStderr, OnStep
 from ryeos.run.engine import PrimitiveExecutor
-from ryeos.run.model import ExecutionRequest, ExecutionResult
+from ryeos.run.model import ExecutionRequest, ExecutionResult, ThreadRequest
 from ryeos.trust.approvals import APPROVED_PROJECT, ProjectApproval
 from ryeos.trust.config import ConfigReader, Layer
 from ryeos.trust.resolver import Resolver, with_added_types
@@ -150,6 +150,7 @@ class Rye:
             runner=self._runner,
             functions=self._functions,
             graphs=self._graph_call,
+            threads=self._thread_call,
             config=self.config,
         )
 
@@ -159,6 +160,11 @@ class Rye:
 
         self._keep_functions_warm()
         return GraphCall(materials, WorkspaceEnvironment(self, self.search_items), on_step)
+
+    def _thread_call(self, materials: Materials) -> Call:
+        from ryeos.app.agent_threads import ThreadCall
+
+        return ThreadCall(self, materials)
 
     @cached_property
     def receipts(self) -> "Receipts":
@@ -278,6 +284,29 @@ class Rye:
             item_id=reference.id, parameters=dict(request or {}), dry_run=dry_run
         )
         return dict(self._execute(reference, request, cancellation, on_stderr, on_step).envelope)
+
+    def run_thread(
+        self,
+        directive: str,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        model: str = "",
+        limits: Mapping[str, Any] | None = None,
+        cancellation: Cancellation | None = None,
+    ) -> dict[str, Any]:
+        """Have a model carry a directive out; the envelope of the thread, also of a failure.
+
+        ``limits`` lower those of the directive, like ``{"turns": 5, "spend": "0.50"}``.
+        Raises LilluxError for a directive or a model that cannot be found.
+        """
+        reference = self.reference(directive)
+        request = ExecutionRequest(
+            item_id=reference.id,
+            parameters=dict(inputs or {}),
+            thread=ThreadRequest(model=model, limits=dict(limits or {})),
+        )
+        reference = Reference(Kind.DIRECTIVE, reference.id)
+        return dict(self._execute(reference, request, cancellation, None, None).envelope)
 
     def _execute(
         self,

@@ -282,6 +282,7 @@ class Services:
                   own, verified. Raises IntegrityError.
     functions     calls Python functions in warm workers; None for a process to each call
     graphs        makes the calls of graphs, which need more than the engine, or None
+    threads       makes the calls that have a model carry a directive out, or None
     on_step       gets the steps of a graph
     approves      whether the user approved a path of the project, like ``.env.local``
     holds         as `ryeos.items.context.Context` has it
@@ -295,6 +296,7 @@ class Services:
     neighbours: Callable[[ChainElement, DependencyRules], tuple[VerifiedItem, ...]]
     functions: "FunctionHost | None" = None
     graphs: "GraphCalls | None" = None
+    threads: "ThreadCalls | None" = None
     on_step: OnStep | None = None
     approves: Approves = nothing_approved
     holds: Holds = nothing_held
@@ -341,3 +343,4 @@ class Primitive(Protocol):
 
 
 GraphCalls: TypeAlias = Callable[[Materials, OnStep | None], Call]
+ThreadCalls: TypeAlias = Callable[[Materials], Call]

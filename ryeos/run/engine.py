@@ -57,6 +57,7 @@ from ryeos.run.calls import (
     OnStep,
     Primitive,
     Services,
+    ThreadCalls,
 )
 from ryeos.run.chain import (
     MAX_CHAIN_DEPTH,
@@ -131,6 +132,7 @@ class PrimitiveExecutor:
         runner: ProcessRunner | None = None,
         functions: "FunctionHost | None" = None,
         graphs: GraphCalls | None = None,
+        threads: ThreadCalls | None = None,
         config: ConfigReader | None = None,
         now: Clock = utc_now,
     ) -> None:
@@ -145,6 +147,7 @@ class PrimitiveExecutor:
             own_environment=lambda: context.own_environment,
             functions=functions,
             graphs=graphs,
+            threads=threads,
             companion_at=self._chains.companion_at,
             neighbours=self._neighbours,
             approves=context.approves,

@@ -19,6 +19,7 @@ from ryeos.run.model import Chain
 from ryeos.run.parameters import BUILT_IN, valid_limit
 
 STATE_GRAPH = "rye/core/primitives/state_graph"
+THREAD = "rye/core/primitives/thread"
 GRAPH_RUNTIME = "rye/core/runtimes/state-graph/runtime"
 # A config that brings this many variables is taken for a whole environment.
 WHOLE_ENVIRONMENT_SIZE = 50
@@ -152,6 +153,19 @@ class StateGraphPrimitive:
         return services.graphs(materials, services.on_step)
 
 
+class ThreadPrimitive:
+    """Has a model carry a directive out. See `Primitive`."""
+
+    def prepare(self, materials: Materials, services: Services) -> Call:
+        """The thread. Raises UnsupportedError for an engine on its own."""
+        if services.threads is None:
+            raise UnsupportedError(
+                f"{materials.chain.tool.item_id}: this program starts no threads",
+                hint="carry the directive out yourself: execute it with thread inline",
+            )
+        return services.threads(materials)
+
+
 def is_graph(chain: Chain) -> bool:
     """Whether the tool of a chain is a graph."""
     return chain.primitive.item_id == STATE_GRAPH
@@ -184,6 +198,7 @@ class _Primitives(Mapping[str, type[Primitive]]):
         "rye/core/primitives/execute": ExecutePrimitive,
         "rye/core/primitives/subprocess": SubprocessPrimitive,
         STATE_GRAPH: StateGraphPrimitive,
+        THREAD: ThreadPrimitive,
     }
     _LATE: Mapping[str, Callable[[], type[Primitive]]] = {
         "rye/core/primitives/http_client": _http_client,
