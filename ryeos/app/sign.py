@@ -217,7 +217,8 @@ def _place_of_text(values: Mapping[str, Any], space: Space) -> _Place:
     if kind is Kind.CONFIG:
         from ryeos.app.proposals import require_no_rights
 
-        require_no_rights([SignTarget(path=path, kind=kind, space=space, ref=ref)])
+        target = SignTarget(path=path, kind=kind, space=space, ref=ref)
+        require_no_rights([target], is_new_text=True)
     return _Place(ref, path, is_there=there is not None)
 
 
