@@ -112,7 +112,9 @@ class ConfigReader:
                 header = parse_header(file.suffix.lower(), item.text, str(file))
             except MetadataError as error:
                 error.path = str(file)
-                error.hint = f"fix it: rye edit config:{PurePosixPath(path).with_suffix('')}"
+                error.hint = (
+                    f"repair it with: rye edit config:{PurePosixPath(path).with_suffix('')}"
+                )
                 raise
         return Layer(space.label, file, header, item.data, is_signed=item.verified)
 

@@ -477,7 +477,8 @@ def test_limits_of_a_project_that_cannot_be_read_stop_no_tool_and_are_repaired_b
     again = model.run("rye/bash/bash", command="echo hi")
 
     assert ran["data"]["stdout"] == "hi\n"
-    assert any(str(path) in one for one in ran["warnings"])
+    (warning,) = [one for one in ran["warnings"] if str(path) in one]
+    assert warning.endswith('; repair it, then: sign {"item_id": "config:execution/execution"}')
     assert proposed["proposals"][0]["ref"] == "config:execution/execution"
     assert "warnings" not in again
 
