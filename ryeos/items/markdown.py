@@ -713,8 +713,13 @@ _DIRECTIVE_TAG = re.compile(r"[ \t]*<(?:[\w-]+:)?directive[\s/>]", re.IGNORECASE
 _OF_DIRECTIVE = frozenset({"name", "version", "extends"})
 _BLOCKS = frozenset({"metadata", "inputs", "outputs", "description"})
 _SHORT_TAG = 5
-_RIGHTS_TAG = re.compile(r"[ \t]*<(permissions|limits|metadata)[\s/>]", re.IGNORECASE)
+_RIGHTS_TAG = re.compile(
+    r"[ \t]*<(?:[\w-]+:)?(permissions|limits|metadata|sandbox)[\s/>]", re.IGNORECASE
+)
 _ONLY_IN_METADATA = FIELDS - {"description"}
+_NO_SANDBOX = "is not read; the tools that a directive calls have a sandbox, a directive has none"
+_RIGHTS = frozenset({"metadata", "permissions", "limits"})
+"""What gives rights or holds a budget where it is read, and looks so wherever it stands."""
 
 
 def header_lines(text: str) -> str:
@@ -771,19 +776,45 @@ def _unread_elements(root: Element) -> "Iterator[Unread]":
             yield _unread(child, f"is not read here; write <{small}> inside of <metadata>")
         elif small in _OF_DIRECTIVE:
             yield _unread(child, f'is not read; write {small}="..." into <directive>')
-        elif child.tag not in _BLOCKS and (near := _near(child.tag, _BLOCKS | FIELDS)):
-            yield _unread(child, f"is not read; write <{near}>")
+        elif child.tag not in _BLOCKS:
+            yield from _unread_name(child, _BLOCKS | FIELDS)
     yield from _unread_metadata(inside)
+    blocks = [child for child in root.children if child.tag != "metadata"]
+    for block in (*blocks, *inside):
+        yield from _unread_inside(block)
 
 
 def _unread_metadata(inside: list[Element]) -> "Iterator[Unread]":
     for child in inside:
         if child.tag.casefold() in _OF_DIRECTIVE:
             yield _unread(child, f'is not read; write {child.tag.casefold()}="..." at <directive>')
-        elif child.tag not in FIELDS and (near := _near(child.tag, FIELDS)):
-            yield _unread(child, f"is not read; write <{near}>")
         elif child.tag.casefold() in _BLOCKS - FIELDS:
             yield _unread(child, f"is not read here; write <{child.tag.casefold()}> below it")
+        elif child.tag not in FIELDS:
+            yield from _unread_name(child, FIELDS)
+
+
+def _unread_inside(block: Element) -> "Iterator[Unread]":
+    """Rights and budgets inside of an element that is no place of theirs."""
+    from ryeos.items.header_names import seems_sandbox
+
+    for element in block.descendants():
+        if name := _near(element.tag, _RIGHTS):
+            place = "<directive>" if name == "metadata" else "<metadata>"
+            problem = f"is not read inside of <{block.tag}>; write <{name}> directly in {place}"
+            yield _unread(element, problem)
+        elif seems_sandbox(_without_prefix(element.tag)):
+            yield _unread(element, _NO_SANDBOX)
+
+
+def _unread_name(element: Element, known: frozenset[str]) -> "Iterator[Unread]":
+    """An element whose name nobody reads and that is nearly that of another one."""
+    from ryeos.items.header_names import seems_sandbox
+
+    if seems_sandbox(_without_prefix(element.tag)):
+        yield _unread(element, _NO_SANDBOX)
+    elif near := _near(element.tag, known):
+        yield _unread(element, f"is not read; write <{near}>")
 
 
 def _unread_attributes(element: Element) -> "Iterator[Unread]":
@@ -801,7 +832,7 @@ def _near(tag: str, known: frozenset[str]) -> str:
     """The known tag that another one is in other letters, or for long ones with one slip."""
     from ryeos.items.header_names import is_one_slip, squashed
 
-    word = squashed(tag)
+    word = squashed(_without_prefix(tag))
     return next(
         (
             one
@@ -810,6 +841,11 @@ def _near(tag: str, known: frozenset[str]) -> str:
         ),
         "",
     )
+
+
+def _without_prefix(tag: str) -> str:
+    """The name of an element without that of a namespace: Rye knows none."""
+    return tag.rpartition(":")[2]
 
 
 def _unread(element: Element, problem: str) -> "Unread":

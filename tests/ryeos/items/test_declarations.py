@@ -678,6 +678,37 @@ REFUSED_MARKDOWN = {
         DIRECTIVE.replace("</metadata>", "<permission>*</permission></metadata>"),
         [7],
     ),
+    "permissions inside of another element": (
+        Kind.DIRECTIVE,
+        DIRECTIVE.replace("</directive>", "<config><a>\n<permissions/></a></config>\n</directive>"),
+        [9],
+    ),
+    "permissions inside of an element of the metadata": (
+        Kind.DIRECTIVE,
+        DIRECTIVE.replace("</metadata>", "<rights><permissions/></rights></metadata>"),
+        [7],
+    ),
+    "permissions of a namespace": (
+        Kind.DIRECTIVE,
+        DIRECTIVE.replace("</directive>", '<x:permissions xmlns:x="u"/>\n</directive>'),
+        [8],
+    ),
+    "limits of a namespace": (
+        Kind.DIRECTIVE,
+        DIRECTIVE.replace("</metadata>", '<x:limits xmlns:x="u"/></metadata>'),
+        [7],
+    ),
+    "a sandbox": (
+        Kind.DIRECTIVE,
+        DIRECTIVE.replace("</directive>", "<Sandbox>{}</Sandbox>\n</directive>"),
+        [8],
+    ),
+    "a sandbox inside of another element": (
+        Kind.DIRECTIVE,
+        DIRECTIVE.replace("</metadata>", "<config><sandbox/></config></metadata>"),
+        [7],
+    ),
+    "a sandbox in the body": (Kind.DIRECTIVE, DIRECTIVE + "\n<x:sandbox>{}</x:sandbox>\n", [11]),
     "permissions in the body": (
         Kind.DIRECTIVE,
         DIRECTIVE + "\n<permissions><execute>*</execute></permissions>\n",
