@@ -46,7 +46,7 @@ STREAMS = {"stdout", "stderr", "return_code"}
 
 
 def execute(params: dict, project_path: str) -> dict:
-    """``state``, ``seconds``, and ``return_code`` with ``stdout`` or ``data``, ``error``, or ``log``."""
+    """`state`, `seconds`, `return_code` with `stdout` or `data`; `error`, or `log`."""
     wanted = [params["thread_id"]]
     if params["wait_s"]:  # how that ends is what `show` says
         run_rye(["threads", "wait", f"--timeout={params['wait_s']}"], wanted, project=project_path)
