@@ -9,7 +9,14 @@ from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.files import make_directory, read_bytes, safe_join, write_atomic
 from lillux.values import dataclass
-from ryeos.app.verbs import TOOLS, item_reference, project_of, rye_of, valid_arguments
+from ryeos.app.verbs import (
+    TOOLS,
+    item_reference,
+    plain_reference,
+    project_of,
+    rye_of,
+    valid_arguments,
+)
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import (
     Answer,
@@ -202,7 +209,7 @@ def _place_of_text(values: Mapping[str, Any], space: Space) -> _Place:
     """
     if is_glob(values["item_id"]):
         raise VerbArgumentError("content", "expected the id of one item, found a pattern")
-    text = values["item_id"].replace("\\", "/")
+    text = plain_reference(values["item_id"])
     reference = parse_reference(text, values.get("item_type"))
     kind = reference.kind or Kind.TOOL
     stem, dot, end = reference.id.rpartition(".")

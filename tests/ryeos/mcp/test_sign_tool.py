@@ -124,6 +124,16 @@ def test_a_text_that_is_refused_leaves_the_one_that_is_there(
     assert "prior_text" not in answered
 
 
+@pytest.mark.parametrize("prefix", ["", "config:", "./"])
+def test_the_path_of_a_file_is_the_item_that_a_text_is_for(
+    workspace: Workspace, rye: Rye, prefix: str
+) -> None:
+    answered = signed(rye, f"{prefix}.ai/config/mine/x.yaml", content=CONFIG)
+
+    assert answered["ref"] == "config:mine/x"
+    assert Path(answered["path"]) == workspace.project.space.directory(Kind.CONFIG) / "mine/x.yaml"
+
+
 def test_without_a_key_no_text_is_written(workspace: Workspace) -> None:
     with pytest.raises(NoSigningKeyError):
         signed(workspace.rye(), "config:mine/x", content=CONFIG)
