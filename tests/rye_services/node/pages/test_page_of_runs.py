@@ -181,6 +181,30 @@ def test_a_run_of_a_graph_shows_its_picture_and_what_each_step_called_and_gave(
 
 
 @posix
+def test_the_page_of_a_graph_shows_of_each_step_what_its_own_tool_printed(
+    project: RemoteProject, visitor: Visitor
+) -> None:
+    says = "import sys\n\ndef execute(params, project_path):\n"
+    says += "    print('looked at', params['text'])\n"
+    says += "    print('<b>rest</b>', params['text'], 'sword-fish', file=sys.stderr)\n"
+    says += "    return {'said': params['text']}\n"
+    project.workspace.project.signed_tool("echo", says, executor=FUNCTION)
+    project.workspace.project.signed("tools/g.yaml", GRAPH)
+    project.push()
+    secret = {"secrets": [{"name": "FISH", "value": "sword-fish"}]}
+    assert project.user.ask("POST", "/secrets", secret).status == 200
+    thread_id = project.execute("tool:g")["thread_id"]
+
+    source = visitor.source(run_page(thread_id))
+    first, second = re.findall(r'aria-label="Log of \w+">([^<]*)</pre>', source)
+
+    assert "looked at hello" in unescape(first)
+    assert "<b>rest</b> hello ***" in unescape(first)
+    assert "again" not in first
+    assert "looked at again" in unescape(second)
+
+
+@posix
 def test_a_run_of_another_item_has_no_picture(project: RemoteProject, visitor: Visitor) -> None:
     thread_id = project.execute("tool:echo")["thread_id"]
 
