@@ -1,13 +1,12 @@
 """``rye remote push|pull|diff|resolve|execute|status|threads|thread|logs|cancel|history``."""
 
-import json
 import sys
 from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
 from lillux.signing import compute_key_digest
-from ryeos.app.output import one_line, steers_nothing, utc_text
+from ryeos.app.output import field_text, one_line, steers_nothing, utc_text
 from ryeos.cli import run
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.remote_run import (
@@ -305,7 +304,7 @@ def _cancel(session: Session) -> int:
 def _show_thread(session: Session, row: dict[str, Any]) -> None:
     width = max((len(str(name)) for name in row), default=0) + 1
     lines = [
-        f"{one_line(str(name)) + ':':<{width}} {one_line(_text(value))}"
+        f"{one_line(str(name)) + ':':<{width}} {field_text(str(name), value)}"
         for name, value in row.items()
         if value is not None
     ]
@@ -379,10 +378,6 @@ def _history(session: Session) -> int:
 
 def _cell(row: dict[str, Any], name: str) -> str:
     return one_line(str(row.get(name) or ""))
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=True)
 
 
 # --- remote sync ----------------------------------------------------------------------------------

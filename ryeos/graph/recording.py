@@ -686,7 +686,7 @@ class WorkspaceRecording:
 
 
 MAX_LOG_CHARACTERS = 4000
-"""Of what the tools of a step printed; the answer of a call holds more (`STDERR_TAIL_CHARACTERS`)."""
+"""Of what the tools of a step printed: less than the answer of a call holds."""
 
 _LOG_CUT = "[the beginning is left out]"
 _LINE_END = re.compile("[\r\n]")
