@@ -382,13 +382,17 @@ class RunRules:
         issues += self._executor_issues(spec, target.space.label)
         issues += self._config_issues(spec, target.space.label)
         issues += self._rights_issues(spec, target.space.label)
+        positions: list[tuple[int, int]] = []
         if spec.tool_type == "graph":
+            from ryeos.graph.problems import lines_of, position_of
             from ryeos.graph.reading import read_graph
 
             reading = read_graph(valid.header, target.ref.id).before_signing
             issues += map(str, reading.errors)
+            lines = lines_of(decode(item.data, where)) if reading.errors else {}
+            positions = [position_of(problem.path, lines) for problem in reading.errors]
         if issues:
-            raise ItemValidationError(where, issues)
+            raise ItemValidationError(where, issues, positions)
         self._list_packages(target, valid)
 
     def _list_packages(self, target: SignTarget, valid: ValidItem) -> None:

@@ -45,6 +45,7 @@ from ryeos.items.errors import (
     UnboundSignatureError,
     UnsignedError,
 )
+from ryeos.items.header_values import MetadataError, PlacedMetadataError
 from ryeos.items.headers import is_bare_script
 from ryeos.items.refs import (
     AI_DIRECTORY,
@@ -531,7 +532,7 @@ def validate_item(target: SignTarget, data: bytes) -> ValidItem:
             hint="delete the shebang; the runtime chooses the interpreter",
         )
     file_type = target.verify_target.file_type
-    header = extract(target.kind, suffix, compose(signed, form), where, file_type)
+    header = _header(target, compose(signed, form))
     if suffix == ".sh" and "executor_id" in header:
         header.setdefault("tool_type", "bash")
     further = file_type.rules if file_type else ()
@@ -548,6 +549,17 @@ def validate_item(target: SignTarget, data: bytes) -> ValidItem:
         raise ItemValidationError(where, issues)
     hashed_text(target.kind, signed, where)
     return ValidItem(signed, target.verify_target.identity(version_in(header)), header)
+
+
+def _header(target: SignTarget, text: str) -> dict[str, Any]:
+    """What a text says of itself. Raises MetadataError, with its line and column if known."""
+    at, where = target.verify_target, str(target.path)
+    try:
+        return extract(target.kind, at.suffix, text, where, at.file_type)
+    except MetadataError as error:
+        if error.column is None:
+            raise
+        raise PlacedMetadataError(error, where) from None
 
 
 Require = Callable[[ReadItem, ValidItem], None]
