@@ -275,7 +275,7 @@ class Services:
     runner        runs programs
     companion     ``companion(id, element)``: the verified tool item of this id in a space that the
                   element may use. Raises as building a chain does.
-    process_env   what this process was started with: without the ``.env`` of a project
+    own_environment  gives what this process was started with: without the ``.env`` of a project
     companion_at  ``companion_at(path, element)``: the same by the path of its file; None for a file
                   in no space's tools folder
     neighbours    ``neighbours(element, rules)``: the files that the rules name beside an element's
@@ -288,7 +288,7 @@ class Services:
     """
 
     runner: ProcessRunner
-    process_env: Mapping[str, str] = field(repr=False)
+    own_environment: Callable[[], Mapping[str, str]] = field(repr=False)
     companion: Callable[[str, ChainElement], ChainElement]
     companion_at: Callable[[Path, ChainElement], ChainElement | None]
     neighbours: Callable[[ChainElement, DependencyRules], tuple[VerifiedItem, ...]]
@@ -303,7 +303,7 @@ def network_env(materials: Materials, services: Services) -> dict[str, str]:
     """What chooses proxies and authorities: the process, and signed items, never a ``.env``."""
     variables = materials.env.variables
     signed = {name: variables[name] for name in materials.env.contributed if name in variables}
-    return {**services.process_env, **signed}
+    return {**services.own_environment(), **signed}
 
 
 class Call(Protocol):

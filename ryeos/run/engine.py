@@ -142,7 +142,7 @@ class PrimitiveExecutor:
         self._services = Services(
             runner=self._runner,
             companion=self._chains.companion,
-            process_env=context.own_environment,
+            own_environment=lambda: context.own_environment,
             functions=functions,
             graphs=graphs,
             companion_at=self._chains.companion_at,

@@ -208,7 +208,7 @@ def template_variables(materials: Materials, services: Services) -> Variables:
             return False
 
         found = read_dotenv(
-            folder, services.process_env, name=name, allows=allows if is_projects else None
+            folder, services.own_environment(), name=name, allows=allows if is_projects else None
         )
         values |= {key: text for key, text in found.variables.items() if key not in set_by_chain}
         # The project's own `.env` was read before, and its warnings reported.
@@ -518,7 +518,7 @@ def _install_package(
 
     variable = "RYE_NODE" if package.ecosystem == NPM else PYTHON
     place = Path(materials.anchor.names["user_space"], AI_DIRECTORY, ENVIRONMENTS)
-    return ServerInstaller(services.runner, services.process_env, sys.platform).program(
+    return ServerInstaller(services.runner, services.own_environment(), sys.platform).program(
         package,
         list_of_packages,
         materials.env.variables.get(variable, ""),
@@ -707,7 +707,7 @@ def mcp_stdio_call(materials: Materials, services: Services) -> Call:
         ),
         rights=rights,
         starter=_starter(found, server, materials, services),
-        silent=SilentServer((*server.argv, str(server.cwd)), services.process_env),
+        silent=SilentServer((*server.argv, str(server.cwd)), services.own_environment()),
         environment=_environment(program_path, found, server, materials, services),
     )
 
@@ -770,7 +770,7 @@ def mcp_http_call(materials: Materials, services: Services) -> Call:
         network_env=network_env(materials, services),
         rights=rights,
         max_bytes=max_output_bytes(found.config),
-        silent=SilentServer((url,), services.process_env),
+        silent=SilentServer((url,), services.own_environment()),
         warnings=_plain_text_warnings(place, headers),
     )
 
