@@ -1,5 +1,6 @@
 """``rye remote push|pull|diff|resolve|execute|status|threads|thread|logs|cancel|history``."""
 
+import json
 import sys
 from collections.abc import Container, Mapping
 from pathlib import Path
@@ -302,12 +303,17 @@ def _cancel(session: Session) -> int:
 
 
 def _show_thread(session: Session, row: dict[str, Any]) -> None:
+    """The fields of a run, a line each, and its result below, as of a thread of this machine."""
     width = max((len(str(name)) for name in row), default=0) + 1
     lines = [
         f"{one_line(str(name)) + ':':<{width}} {field_text(str(name), value)}"
         for name, value in row.items()
-        if value is not None
+        if value is not None and name != "result"
     ]
+    answer = row.get("result")
+    data = answer.get("data") if isinstance(answer, dict) else answer
+    if data is not None:
+        lines += ["result:", json.dumps(data, ensure_ascii=True, indent=2)]
     session.output.answer({"status": "success", "thread": row}, "\n".join(lines))
 
 

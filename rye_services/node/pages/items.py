@@ -107,7 +107,7 @@ def fields_of(schema: Mapping[str, Any]) -> tuple[Field, ...]:
     if not isinstance(properties, Mapping) or len(properties) > _MOST_FIELDS:
         return ()
     needed = [str(name) for name in required] if isinstance(required, list) else []
-    further = {
+    further: dict[str, Any] = {
         name: {} for name in needed[: _MOST_FIELDS - len(properties)] if name not in properties
     }
     return tuple(
