@@ -12,10 +12,10 @@ from typing import Any
 from lillux.errors import LilluxError
 from lillux.json_edits import Dialect, TextStructureError, TextSyntaxError, parse
 from lillux.values import dataclass
-from ryeos.app.output import one_line
 from ryeos.imports.openapi import MAX_DOCUMENT
 from ryeos.imports.plan import source_text
 from ryeos.imports.servers import has_servers
+from ryeos.imports.task_files import plain_line
 
 _MOST_NAMED = 5
 _KEY = re.compile(r"""^(["']?)([A-Za-z_][\w.-]*)\1[ \t]*:(?:\s|$)""", re.MULTILINE)
@@ -53,7 +53,7 @@ def content_of(path: Path) -> Content:
 
 def _settings(said: object, form: str) -> Content:
     if isinstance(said, str):
-        return Content("", f"{form} that cannot be read: {one_line(said, 80)}")
+        return Content("", f"{form} that cannot be read: {plain_line(said[:80])}")
     if not isinstance(said, Mapping):
         return Content("", f"{form} that is no object")
     if _OPENAPI & said.keys():
@@ -66,7 +66,7 @@ def _settings(said: object, form: str) -> Content:
 def _with_keys(form: str, keys: list[str]) -> str:
     if not keys:
         return f"{form} without keys"
-    shown = ", ".join(one_line(key, 40) for key in keys[:_MOST_NAMED])
+    shown = ", ".join(plain_line(key[:40]) for key in keys[:_MOST_NAMED])
     return f"{form} with {shown}{', ...' if len(keys) > _MOST_NAMED else ''}"
 
 
