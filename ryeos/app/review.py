@@ -18,6 +18,7 @@ from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import make_directory, read_bytes, write_atomic
 from lillux.values import dataclass, field
+from ryeos.app.output import utc_text
 from ryeos.app.shown_text import ShownText, escape_warning, shown_text, shown_words
 from ryeos.app.workspace import Rye
 from ryeos.items.refs import Kind, Space
@@ -50,7 +51,7 @@ class SignedLast:
         """What a new signature replaces, for a person."""
         version = f"version {self.version}" if self.version else "a text without a version"
         by = f" by {self.fingerprint}" if self.fingerprint else ""
-        at = f", signed {self.signed_at}{by}" if self.signed_at else ", signed before"
+        at = f", signed {utc_text(self.signed_at)}{by}" if self.signed_at else ", signed before"
         long = "" if self.data is not None else "; that text was too long to keep: all is shown"
         return f"{version}{at}{long}"
 
@@ -240,7 +241,22 @@ def _facts(
     yield "rights", problem or rights_words(rye, target, header)
     signer = own_fingerprint(rye)
     yield "signer", f"{signer or 'your key'}{f'; wanted by {wanted_by}' if wanted_by else ''}"
-    yield "replaces", before.words if before else "nothing: it is new"
+    yield "replaces", before.words if before else _unsigned_words(item)
+
+
+def _unsigned_words(item: ReadItem) -> str:
+    """What a text replaces that is the first one to be signed here: nothing, or the file's own."""
+    path, within = item.target.path, item.target.space.within
+    try:
+        there = read_bytes(path, MAX_ITEM_BYTES, within=within)
+    except FileNotFoundError:
+        there = item.data
+    except LilluxError as error:
+        return f"what cannot be read: {error}"
+    if there == item.data:
+        return "nothing: it is new"
+    size = len(there)
+    return f"the text that is in the file now, {size} bytes and not signed; a copy is kept"
 
 
 def _below_base(target: SignTarget) -> str:
