@@ -118,7 +118,7 @@ def test_a_stream_of_nothing_is_no_answer(stream: AnswerStream) -> None:
     with pytest.raises(CutError) as error:
         stream.answer()
 
-    assert error.value.facts == {"retryable": True}
+    assert error.value.facts == {"retryable": True, "events": 0}
 
 
 # --- bodies ---------------------------------------------------------------------------------------
