@@ -329,7 +329,7 @@ class Stream:
             self._usage = reported
         pieces: list[Piece] = []
         for choice in said.parts("choices"):
-            if choice.index("index"):
+            if choice.data.get("index") and choice.index("index"):
                 raise invalid_stream(choice.at("index"), f"expected 0, found {choice.any('index')}")
             pieces += self._delta(choice.part("delta"))
             self._reason = choice.words("finish_reason") or self._reason
@@ -337,17 +337,17 @@ class Stream:
 
     def _delta(self, delta: Part) -> list[Piece]:
         pieces = []
-        thought = next((key for key in _THOUGHTS if delta.text(key)), "")
+        thought = next((key for key in _THOUGHTS if delta.words(key)), "")
         if thought:  # (some servers send both names with the same text)
             pieces.append(Piece(kind="thinking", text=self._add(thought, delta)))
         pieces += [
             Piece(kind="text", text=self._add(key, delta))
             for key in ("content", "refusal")
-            if delta.text(key)
+            if delta.words(key)
         ]
         for detail in delta.parts("reasoning_details"):
             self._add_detail(detail)
-        self._extra |= delta.mapping("extra_content") or {}
+        self._extra |= delta.part("extra_content").data
         for entry in delta.parts("tool_calls"):
             piece = self._calls.take(entry)
             pieces += [piece] if piece else []
