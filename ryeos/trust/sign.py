@@ -340,13 +340,13 @@ class Signer:
         items: Sequence[SignTarget | ReadItem],
         *,
         force: bool,
-        require: "Require" = lambda _item, _valid: None,
+        require: "Require" = lambda item, valid: require_no_issues(item, valid.issues),
     ) -> Iterator[SignReport]:
         """Sign in the given order; a failure is a report, and the rest continues.
 
         What was read before is signed as it was read, and only where the file still has these
-        bytes. ``require`` raises what else is wrong with one. Many files wait for the disk
-        together.
+        bytes. ``require`` raises what is wrong with one: its issues, and what else it knows of.
+        Many files wait for the disk together.
         """
         done, together = 0, 1
         while done < len(items):
@@ -398,7 +398,7 @@ class Signer:
         self, item: ReadItem, require: "Require", *, force: bool
     ) -> "_BegunSigning | SignReport":
         target = item.target
-        valid = validate_item(target, item.data)  # (2)
+        valid = examine_item(target, item.data)  # (2)
         require(item, valid)
         current = None if force else self._valid_signature(item, valid.identity)
         if current:
@@ -495,18 +495,32 @@ class ValidItem:
     """A file that may be signed: its text taken apart, and the item that it is signed as.
 
     ``signed`` is None where the signature goes beside the file, ``identity`` where it is outside
-    of the folders of kinds. ``header`` is what the file says, where it was read.
+    of the folders of kinds. ``header`` is what the file says, where it was read. ``issues`` are the
+    rules of its kind that it breaks: with one it is signed as nothing, see `examine_item`.
     """
 
     signed: SignedText | None
     identity: Identity | None
     header: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    issues: tuple[str, ...] = ()
 
 
 def validate_item(target: SignTarget, data: bytes) -> ValidItem:
     """Validate a file and take its text apart.
 
     Raises ItemValidationError, SignatureFormatError, MetadataError.
+    """
+    found = examine_item(target, data)
+    if found.issues:
+        raise ItemValidationError(str(target.path), found.issues)
+    return found
+
+
+def examine_item(target: SignTarget, data: bytes) -> ValidItem:
+    """As `validate_item`, with the rules that the item breaks among the result.
+
+    Who knows further rules reports all of them at once. Raises as `validate_item`, where a file
+    cannot be read far enough to look at its fields.
     """
     where = str(target.path)
     suffix = target.verify_target.suffix
@@ -544,13 +558,18 @@ def validate_item(target: SignTarget, data: bytes) -> ValidItem:
         issues = (*issues, *_manifest_problems(text))
     elif target.kind is Kind.TOOL and suffix == ".py":
         issues = (*issues, *_list_problems(text))
-    if issues:
-        raise ItemValidationError(where, issues)
-    hashed_text(target.kind, signed, where)
-    return ValidItem(signed, target.verify_target.identity(version_in(header)), header)
+    if not issues:
+        hashed_text(target.kind, signed, where)
+    return ValidItem(signed, target.verify_target.identity(version_in(header)), header, issues)
 
 
 Require = Callable[[ReadItem, ValidItem], None]
+
+
+def require_no_issues(item: ReadItem, issues: Sequence[str]) -> None:
+    """Raise ItemValidationError for an item with issues, each of them once."""
+    if issues:
+        raise ItemValidationError(str(item.target.path), tuple(dict.fromkeys(issues)))
 
 
 def version_in(header: Mapping[str, Any]) -> str:
