@@ -383,6 +383,21 @@ def follow_locks(rye: Rye, names: Collection[str], paths: Collection[Path]) -> l
     return updated
 
 
+def _problems_of_graph(item: ReadItem, valid: ValidItem) -> list[tuple[str, tuple[int, int]]]:
+    """The problems of a graph, each with its line and column; none for any other item."""
+    target = item.target
+    if not _is_tool(target, valid) or valid.issues:
+        return []
+    if not target.ref or tool_spec(valid.header, target.verify_target.suffix).tool_type != "graph":
+        return []
+    from ryeos.graph.problems import lines_of, position_of
+    from ryeos.graph.reading import read_graph
+
+    errors = read_graph(valid.header, target.ref.id).before_signing.errors
+    lines = lines_of(decode(item.data, str(target.path))) if errors else {}
+    return [(str(error), position_of(error.path, lines)) for error in errors]
+
+
 class RunRules:
     """What a run would trip over is not signed: cases, keys, executors and graphs are looked at."""
 
@@ -397,7 +412,8 @@ class RunRules:
 
         Raises as reading cases.
         """
-        require_no_issues(item, [*valid.issues, *self._issues(item, valid)])
+        issues = [*valid.issues, *self._issues(item, valid)]
+        require_no_issues(item, issues, _problems_of_graph(item, valid))
         if _is_tool(item.target, valid):
             self._list_packages(item.target, valid)
 
@@ -428,10 +444,6 @@ class RunRules:
         yield from self._executor_issues(spec, target.space.label)
         yield from self._config_issues(spec, target.space.label)
         yield from self._rights_issues(spec, target.space.label)
-        if spec.tool_type == "graph" and target.ref:
-            from ryeos.graph.reading import read_graph
-
-            yield from map(str, read_graph(valid.header, target.ref.id).before_signing.errors)
 
     def _list_packages(self, target: SignTarget, valid: ValidItem) -> None:
         """Write the list of the packages that a tool needs, unless a signed one is of its block.

@@ -45,6 +45,7 @@ from ryeos.items.errors import (
     UnboundSignatureError,
     UnsignedError,
 )
+from ryeos.items.header_values import MetadataError, PlacedMetadataError
 from ryeos.items.headers import is_bare_script
 from ryeos.items.refs import (
     AI_DIRECTORY,
@@ -545,7 +546,7 @@ def examine_item(target: SignTarget, data: bytes) -> ValidItem:
             hint="delete the shebang; the runtime chooses the interpreter",
         )
     file_type = target.verify_target.file_type
-    header = extract(target.kind, suffix, compose(signed, form), where, file_type)
+    header = _header(target, compose(signed, form))
     if suffix == ".sh" and "executor_id" in header:
         header.setdefault("tool_type", "bash")
     further = file_type.rules if file_type else ()
@@ -563,13 +564,33 @@ def examine_item(target: SignTarget, data: bytes) -> ValidItem:
     return ValidItem(signed, target.verify_target.identity(version_in(header)), header, issues)
 
 
+def _header(target: SignTarget, text: str) -> dict[str, Any]:
+    """What a text says of itself. Raises MetadataError, with its line and column if known."""
+    at, where = target.verify_target, str(target.path)
+    try:
+        return extract(target.kind, at.suffix, text, where, at.file_type)
+    except MetadataError as error:
+        if error.column is None:
+            raise
+        raise PlacedMetadataError(error, where) from None
+
+
 Require = Callable[[ReadItem, ValidItem], None]
 
 
-def require_no_issues(item: ReadItem, issues: Sequence[str]) -> None:
-    """Raise ItemValidationError for an item with issues, each of them once."""
-    if issues:
-        raise ItemValidationError(str(item.target.path), tuple(dict.fromkeys(issues)))
+def require_no_issues(
+    item: ReadItem,
+    issues: Sequence[str],
+    placed: Sequence[tuple[str, tuple[int, int]]] = (),
+) -> None:
+    """Raise ItemValidationError for an item with issues, each of them once.
+
+    ``placed`` are further ones, with line and column.
+    """
+    if issues or placed:
+        every = (*dict.fromkeys(issues), *(issue for issue, _ in placed))
+        positions = [position for _, position in placed]
+        raise ItemValidationError(str(item.target.path), every, positions)
 
 
 def version_in(header: Mapping[str, Any]) -> str:
