@@ -117,7 +117,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A part of an answer that is still coming, for whoever follows it."""
+    """A part of an answer that is still coming, for a reader who follows it."""
 
     kind: Literal["text", "thinking", "arguments"]
     text: str

@@ -94,6 +94,7 @@ class CutError(ProviderError):
             is_retryable=True,
             hint="the call may have been charged; it is made again as far as the limits allow",
         )
+        self.facts = {"retryable": True, "events": events}
 
 
 def invalid_stream(place: str, problem: str) -> ProviderError:

@@ -4,7 +4,7 @@ Providers refuse a request for one keyword in the schema of one tool. So what is
 than the schema of the tool; the arguments that come back are validated with the tool's own.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from lillux.fields import Fields
@@ -52,7 +52,12 @@ def schema_rules(fields: Fields, default: SchemaRules) -> SchemaRules:
 
 def bend(schema: Schema, rules: SchemaRules) -> dict[str, Any]:
     """The schema to send: that of an object, changed as the rules say. Changes nothing."""
-    root = _Merging(schema).merged(schema) if rules.root == "merge" else dict(schema)
+    root = dict(schema)
+    if rules.root == "merge":
+        merging = _Merging(schema)
+        root = merging.merged(schema)
+        if merging.left < 0:  # properties are missing
+            root.pop("additionalProperties", None)
     bent = _Bending(schema, rules).schema(root)
     found = {"type": "object", "properties": {}, **(bent if isinstance(bent, dict) else {})}
     found["type"] = "object"
@@ -69,10 +74,10 @@ class _Merging:
 
     def __init__(self, document: Schema) -> None:
         self._document = document
-        self._left = _MAX_BRANCHES
+        self.left = _MAX_BRANCHES
 
     def merged(self, schema: Schema) -> dict[str, Any]:
-        """The schema without `oneOf`, `anyOf`, `allOf` and `$ref`: wide enough for all of them.
+        """The schema without `oneOf`, `anyOf`, `allOf` and `$ref`, with the properties of all.
 
         Of `allOf` every branch counts, so all that is required stays required. Of the others one
         counts, so only what every branch requires is required.
@@ -88,17 +93,16 @@ class _Merging:
         return found
 
     def _branches(self, values: Sequence[Any]) -> list[dict[str, Any]]:
-        found = []
-        for value in _objects(values):
-            self._left -= 1
-            if self._left < 0:
-                break
-            found.append(self.merged(value))
+        """The branches that allow anything at all; one too many allows everything."""
+        found: list[dict[str, Any]] = []
+        for value in values:
+            if value is None or value is False:
+                continue
+            self.left -= 1
+            found.append(
+                self.merged(value) if isinstance(value, Mapping) and self.left >= 0 else {}
+            )
         return found
-
-
-def _objects(values: Iterable[Any]) -> list[Schema]:
-    return [value for value in values if isinstance(value, Mapping)]
 
 
 def _all_of(parts: Sequence[Schema]) -> dict[str, Any]:

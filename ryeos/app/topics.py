@@ -216,9 +216,6 @@ Codes of failures
   HTTP_UNREACHABLE, HTTP_TLS, HTTP_PROXY,
   HTTP_BROKEN, HTTP_REDIRECT                    a tool's request got no response (1)
   AUTH_FAILED                                   an MCP server refuses the credentials (1)
-  PROVIDER_REFUSED, PROVIDER_UNAVAILABLE        a model's provider says no, or not now (7)
-  PROVIDER_INVALID, STREAM_CUT                  its answer is not one, or ends too early (7)
-  CREDENTIAL_REFUSED, CONTEXT_FULL              it refuses the key; the thread is too long (7)
   TIMEOUT, CANCELLED                            it took too long (124); interrupted (130)
   CONFLICT, FILE_SYSTEM_ERROR                   something is in the way; disk or permissions (1)
   UNSUPPORTED                                   known, but not done by this build

@@ -12,7 +12,6 @@ from typing import Any
 from lillux.digests import sha256_hex
 from ryeos.agent.dialects import DIALECTS
 from ryeos.agent.dialects.wire import (
-    MAX_STREAM_BYTES,
     EventReader,
     Part,
     argument_text,
@@ -147,6 +146,7 @@ class _Call:
     def __init__(self, call_id: str, name: str) -> None:
         self.id, self.name = call_id, name
         self.parts: list[str] = []
+        self.size = 0
         self.extra: dict[str, Any] = {}
 
     @property
@@ -156,6 +156,9 @@ class _Call:
         return text if text.strip() else "{}"
 
 
+_MAX_READ_AGAIN = 8 * 1024 * 1024
+
+
 class _Calls:
     """The calls of one answer, from parts that name them in one of several ways."""
 
@@ -163,7 +166,7 @@ class _Calls:
         self.all: list[_Call] = []
         self._by_id: dict[str, _Call] = {}
         self._by_index: dict[int, _Call] = {}
-        self._unread = MAX_STREAM_BYTES  # what `_is_whole` may still read: no stream makes it slow
+        self._unread = _MAX_READ_AGAIN  # what `_is_whole` may still read: no stream makes it slow
 
     def take(self, said: Part) -> Piece | None:
         """Take one entry of ``tool_calls``. Raises ProviderError."""
@@ -182,6 +185,7 @@ class _Calls:
         if not text:
             return None
         call.parts.append(text)
+        call.size += len(text)
         return Piece(kind="arguments", text=text, call_id=call.id)
 
     def _known(self, said: Part, name: str, text: str) -> _Call | None:
@@ -207,8 +211,8 @@ class _Calls:
 
     def _is_whole(self, call: _Call) -> bool:
         """Whether the arguments that came are an object."""
-        self._unread -= sum(map(len, call.parts))
-        return self._unread > 0 and bool(call.parts) and parsed_object(call.arguments) is not None
+        self._unread -= call.size
+        return self._unread > 0 and call.size > 0 and parsed_object(call.arguments) is not None
 
     def _begin(self, said: Part, function: Part) -> _Call:
         index = said.index("index")
@@ -329,7 +333,7 @@ class Stream:
             self._usage = reported
         pieces: list[Piece] = []
         for choice in said.parts("choices"):
-            if choice.index("index"):
+            if choice.data.get("index") and choice.index("index"):
                 raise invalid_stream(choice.at("index"), f"expected 0, found {choice.any('index')}")
             pieces += self._delta(choice.part("delta"))
             self._reason = choice.words("finish_reason") or self._reason
@@ -337,17 +341,17 @@ class Stream:
 
     def _delta(self, delta: Part) -> list[Piece]:
         pieces = []
-        thought = next((key for key in _THOUGHTS if delta.text(key)), "")
+        thought = next((key for key in _THOUGHTS if delta.words(key)), "")
         if thought:  # (some servers send both names with the same text)
             pieces.append(Piece(kind="thinking", text=self._add(thought, delta)))
         pieces += [
             Piece(kind="text", text=self._add(key, delta))
             for key in ("content", "refusal")
-            if delta.text(key)
+            if delta.words(key)
         ]
         for detail in delta.parts("reasoning_details"):
             self._add_detail(detail)
-        self._extra |= delta.mapping("extra_content") or {}
+        self._extra |= delta.part("extra_content").data
         for entry in delta.parts("tool_calls"):
             piece = self._calls.take(entry)
             pieces += [piece] if piece else []

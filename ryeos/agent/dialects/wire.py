@@ -128,7 +128,11 @@ def argument_text(value: object) -> str:
 
 
 class Part(Fields):
-    """One object of an event, with its place in the event for messages."""
+    """One object of an event, with its place in the event for messages.
+
+    An answer has thousands of events: what has the type that it should have is taken at once, and
+    only the rest goes through the rules of `Fields`.
+    """
 
     def __init__(self, data: Mapping[str, Any], place: str = "") -> None:
         self.place = place
@@ -141,7 +145,8 @@ class Part(Fields):
 
     def words(self, key: str) -> str:
         """A text, ``""`` if it is not there."""
-        return self.text(key) or ""
+        value = self.data.get(key)
+        return value if isinstance(value, str) else self.text(key) or ""
 
     def name(self, key: str) -> str:
         """A text that has to be there and not to be empty."""
@@ -153,11 +158,12 @@ class Part(Fields):
 
     def part(self, key: str) -> "Part":
         """An object, an empty one if it is not there."""
-        return Part(self.mapping(key) or {}, self.at(key))
+        value = self.data.get(key)
+        return Part(value if type(value) is dict else self.mapping(key) or {}, self.at(key))
 
     def parts(self, key: str) -> Iterator["Part"]:
         """The objects of a list."""
-        for place, value in enumerate(self.sequence(key)):
+        for place, value in enumerate(self.sequence(key) if key in self.data else ()):
             if not isinstance(value, dict):
                 _refuse(self.place, f"{key}[{place}]", "an object", value)
             yield Part(value, self.at(f"{key}[{place}]"))
@@ -206,12 +212,7 @@ def _size(text: str) -> int:
 
 
 def _parsed(text: str) -> object:
-    value: object = json.loads(
-        text,
-        object_pairs_hook=_object,
-        parse_float=_finite,
-        parse_constant=_finite,
-    )
+    value: object = _DECODER.decode(text)
     if text.count("{") + text.count("[") > MAX_DEPTH or len(text) > _LONGEST_INTEGER:
         require_json(value)
     return value
@@ -233,6 +234,9 @@ def _finite(text: str) -> float:
     if not isfinite(number):
         raise ValueError(f"a number is too large or none: {text[:20]}")
     return number
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_finite, parse_constant=_finite)
 
 
 # --- what is known of an answer -------------------------------------------------------------------

@@ -77,6 +77,19 @@ def test_any_of_that_only_requires_keeps_what_the_root_requires() -> None:
     assert bent == {key: value for key, value in schema.items() if key != "anyOf"}
 
 
+def test_a_branch_that_allows_everything_leaves_nothing_required() -> None:
+    schema = {"anyOf": [True, False, {"required": ["a"]}], "properties": {"a": CITY}}
+
+    assert bend(schema, MERGE) == {"type": "object", "properties": {"a": CITY}}
+
+
+def test_of_too_many_branches_none_is_required_and_none_is_excluded() -> None:
+    branches = [{"required": ["a"], "properties": {"a": CITY}}] * 300
+    schema = {"anyOf": branches, "additionalProperties": False}
+
+    assert bend(schema, MERGE) == {"type": "object", "properties": {"a": CITY}}
+
+
 def test_all_of_and_a_reference_at_the_root_count_in_full() -> None:
     schema = {
         "$ref": "#/$defs/one",

@@ -1,5 +1,7 @@
 """The dialect of OpenAI's Chat Completions, and what its many servers do differently."""
 
+from time import process_time
+
 import pytest
 
 from ryeos.agent.dialects.openai_chat import PATH, Stream, headers
@@ -233,6 +235,23 @@ def test_a_new_id_in_each_part_of_a_call_does_not_tear_it() -> None:
     )
 
     assert answer.calls == WEATHERS[:1]
+
+
+def test_an_id_may_follow_its_call() -> None:
+    answer = read(chat_call(0, "", "weather", ""), chat_call(0, "a", "", ROME))
+
+    assert answer.calls == WEATHERS[:1]
+
+
+def test_names_that_are_repeated_without_end_do_not_slow_a_stream_down() -> None:
+    parts = [chat_call(None, "", "weather", text) for text in ['{"a": "', *["{"] * 20_000, '"}']]
+    stream = Stream()
+    begun = process_time()
+
+    answer = answered(stream, chat(*parts))
+
+    assert process_time() - begun < 10  # a second, and not a minute
+    assert answer.calls[0].arguments == '{"a": "' + "{" * 20_000 + '"}'
 
 
 def test_llama_cpp_sends_arguments_as_an_object() -> None:

@@ -18,7 +18,18 @@ from ryeos.agent.dialects.wire import (
 )
 from ryeos.agent.messages import Question, ToolOffer
 from ryeos.agent.provider_errors import CutError, ProviderError
-from tests.support.model_streams import a_request, pieces_of
+from tests.support.model_streams import (
+    Event,
+    a_request,
+    answered,
+    anthropic,
+    anthropic_end,
+    anthropic_text,
+    chat,
+    pieces_of,
+    responses,
+    responses_end,
+)
 
 NAMES = sorted(DIALECTS)
 
@@ -114,11 +125,29 @@ def test_an_unknown_event_is_ignored(stream: AnswerStream) -> None:
     assert stream.feed("of_tomorrow", '{"x": "no type"}') == ()
 
 
+@pytest.mark.parametrize(
+    ("name", "events"),
+    [
+        (
+            "anthropic-messages",
+            [*anthropic(*anthropic_end("end_turn")), *anthropic(*anthropic_text(7, "late"))],
+        ),
+        (
+            "openai-responses",
+            [*responses(responses_end([])), *responses(responses_end([], "failed"))],
+        ),
+        ("openai-chat", [*chat({"content": ""}), *chat({"content": "late"})]),
+    ],
+)
+def test_what_comes_after_the_last_event_is_ignored(name: str, events: list[Event]) -> None:
+    assert answered(load(name).Stream(), events).text == ""
+
+
 def test_a_stream_of_nothing_is_no_answer(stream: AnswerStream) -> None:
     with pytest.raises(CutError) as error:
         stream.answer()
 
-    assert error.value.facts == {"retryable": True}
+    assert error.value.facts == {"retryable": True, "events": 0}
 
 
 # --- bodies ---------------------------------------------------------------------------------------
