@@ -2,7 +2,6 @@
 
 import logging
 import pickle
-from pathlib import Path
 
 import pytest
 
@@ -197,20 +196,13 @@ _FUNCTION = "import os\n\ndef execute(params, project_path):\n    return dict(os
 
 
 def environment_of(workspace: Workspace, item_id: str) -> str:
+    """What a tool prints that a thread starts."""
     rye = workspace.rye()
-    found = Credentials(rye.config, rye.context, ProcessManager)
-    kept = workspace.rye(**_changes(found, rye.context))
-    result = kept.executor.execute(ExecutionRequest(item_id=item_id))
+    kept = Credentials(rye.config, rye.context, ProcessManager).kept_from(rye.context)
+    started = workspace.rye(process_env=kept.process_env, withheld=kept.withheld)
+    result = started.executor.execute(ExecutionRequest(item_id=item_id))
     assert result.error is None, result.error
     return str(result.data)
-
-
-def _changes(found: Credentials, context: object) -> dict[str, object]:
-    from ryeos.items.context import Context
-
-    assert isinstance(context, Context)
-    kept = found.kept_from(context)
-    return {"process_env": kept.process_env, "withheld": kept.withheld}
 
 
 @pytest.fixture
@@ -288,4 +280,3 @@ def test_a_credential_that_was_changed_stops_all_threads(workspace: Workspace) -
         credentials(workspace).variables()
 
     assert error.value.code == "INTEGRITY"
-    assert isinstance(path, Path)
