@@ -21,7 +21,7 @@ from ryeos.items.errors import RyeError
 from ryeos.items.refs import user_lock
 
 FOLDER = "state/agent"
-"""Below ``.ai`` of user space: all that threads keep, and that nobody else may write."""
+"""Below ``.ai`` of user space: all that threads keep, and that no other program may write."""
 LEDGER = "ledger.jsonl"
 DAILY_SPEND = 5_000_000_000
 """Nano-dollars a day, unless ``daily`` of agent.yaml says more or less."""

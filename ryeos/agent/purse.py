@@ -83,7 +83,7 @@ class Limits:
 FIELDS: tuple[str, ...] = tuple(Limits.__slots__)
 """The limits, as headers, configuration and errors name them."""
 _DIVIDED = tuple(name for name in FIELDS if name not in {"duration_s", "depth"})
-# Time passes for parent and child at once, and a generation is nobody's to use up.
+# Time passes for parent and child at once, and a generation is not used up.
 
 
 def read_limits(said: Mapping[str, object], where: str) -> dict[str, int]:
