@@ -765,8 +765,10 @@ class Changes:
         else:
             found, first = way.final(way.spot(old_at, path), follows=bool(flags & _FOLLOW))
             _require_folder(found, path)
-        self._require_mediated(first, second, there=(None, False))
-        self._require_replaceable(first, second)
+        # No kernel links a folder; it says so, or what is wrong with the new name.
+        changed = (second,) if stat.S_ISDIR(os.fstat(found).st_mode) else (second, first)
+        self._require_mediated(*changed, there=(False, None)[: len(changed)])
+        self._require_replaceable(*changed)
         with self._as_caller(call, confirm, is_native=True):
             # What was looked at is linked, not what stands under its name by now.
             if stat.S_ISLNK(os.fstat(found).st_mode):

@@ -49,7 +49,7 @@ from rye_services.operator_commands import (
 )
 from rye_services.settings import Settings, setting_error, settings_of
 from ryeos import __version__
-from ryeos.app.output import Output, interrupted_status, report
+from ryeos.app.output import Output, interrupted_status, report, utc_text
 from ryeos.items.context import utc_now
 from ryeos.items.errors import RyeError, UsageError
 from ryeos.remote.settings import normal_url
@@ -947,7 +947,7 @@ def _restore(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandA
         hint = f"rye-node.pyz fsck --data {folder} names all, and what brings it back"
         raise IncompleteError(f"{folder} is restored", lost, facts, hint)
     files = sum(one.files for one in done.reports)
-    words = f"the backup of {done.facts.made_at}, {files} files, all of them sound"
+    words = f"the backup of {utc_text(done.facts.made_at)}, {files} files, all of them sound"
     return CommandAnswer({"status": "success", "files": files, **facts}, f"{folder}: {words}")
 
 

@@ -63,7 +63,7 @@ _LABEL_CHARACTERS = 18
 class Step:
     """A step that was done: from ``start_s`` on, counted from the first one.
 
-    ``result`` is the digest of what it gave.
+    ``result`` is the digest of what it gave, ``log`` the end of what its tools printed.
     """
 
     name: str
@@ -72,6 +72,7 @@ class Step:
     took_s: float
     note: str = ""
     result: str = ""
+    log: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from lillux.files import read_bytes
 from lillux.signing import MAX_PEM_BYTES
 from lillux.values import dataclass
 from rye_services.settings import Settings, bytes_of, settings_of
-from ryeos.app.output import steers_nothing, utc_text
+from ryeos.app.output import field_text, steers_nothing, utc_text
 from ryeos.items.errors import UsageError
 
 if TYPE_CHECKING:
@@ -177,7 +177,8 @@ def _count(text: str) -> int:
 def declare_users(declare: Declare) -> None:
     """The actions of ``users``."""
     declare("list", _list_users, "every user, with bytes, heads and executions")
-    declare("show", _show_user, "one of them").add_argument("id", metavar="ID")
+    show = declare("show", _show_user, "one of them")
+    show.add_argument("id", metavar="ID", help="its beginning, or the label of a key, will do too")
 
 
 def declare_quota(declare: Declare) -> None:
@@ -209,13 +210,14 @@ def _list_users(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comma
 
 
 def _show_user(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+    from rye_services.credentials import AuthorizedKeys
     from rye_services.node.operators import Users
 
     with _open_node(parsed, environ) as (settings, database):
-        user = Users(database).one(parsed.id.removeprefix("fp:"))
+        user = Users(database).meant(parsed.id, AuthorizedKeys(database).all())
     shown = user.as_answer(settings.max_user_storage_bytes)
     words = [
-        (name.replace("_", " "), "-" if value in (None, "") else str(value))
+        (name.replace("_", " "), "-" if value in (None, "") else field_text(name, value))
         for name, value in shown.items()
     ]
     return CommandAnswer({"status": "success", "user": shown}, columns(words))
@@ -270,12 +272,12 @@ def declare_jobs(declare: Declare) -> None:
     )
     listed.add_argument("--limit", metavar="N", type=_count, default=50, help="default 50")
     declare("cancel", _cancel_job, "end one; what it changed is not taken").add_argument(
-        "id", metavar="ID"
+        "id", metavar="ID", help="of an execution, or its beginning"
     )
     swept = declare("sweeps", _list_sweeps, "collections of garbage, the newest first")
     swept.add_argument("--limit", metavar="N", type=_count, default=20, help="default 20")
     logs = declare("logs", _job_logs, "what the programs of one wrote")
-    logs.add_argument("id", metavar="ID")
+    logs.add_argument("id", metavar="ID", help="of an execution, or its beginning")
     logs.add_argument("-f", "--follow", action="store_true", help="until it has ended")
 
 
@@ -555,7 +557,9 @@ def _invite(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAn
             None, None, email=parsed.email, days=parsed.days, by=_by()
         )
     envelope = {"status": "success", "invitation": text, **made.as_answer()}
-    return CommandAnswer(envelope, text, (f"it lets one person in, until {made.expires_at[:16]}",))
+    return CommandAnswer(
+        envelope, text, (f"it lets one person in, until {utc_text(made.expires_at)}",)
+    )
 
 
 def declare_scopes(command: argparse.ArgumentParser) -> None:

@@ -5,7 +5,7 @@ anything of another one.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, and_, func, select, true, update
 
 from lillux.values import dataclass
 from rye_services.audit import Audit
-from rye_services.credentials import ensure_user, valid_user_id
+from rye_services.credentials import AuthorizedKey, ensure_user, valid_user_id
 from rye_services.database import (
     Database,
     api_keys,
@@ -25,7 +25,7 @@ from rye_services.database import (
 )
 from rye_services.node.queue.rows import RUNNING
 from rye_services.people import PersonMissingError
-from ryeos.items.errors import RyeError
+from ryeos.items.errors import RyeError, UsageError
 
 # --- users ----------------------------------------------------------------------------------------
 
@@ -104,6 +104,25 @@ class Users:
                 return user
         raise PersonMissingError(user_id)
 
+    def meant(self, typed: str, keys: Iterable[AuthorizedKey]) -> KnownUser:
+        """The user whom an operator means: by id, the beginning of one, or the label of a key.
+
+        A key that may sign requests is a user, also one that was never here. Raises
+        PersonMissingError, and UsageError where it is the beginning of several.
+        """
+        known = {one.id: one for one in self.all()}
+        labels: dict[str, list[str]] = defaultdict(list)
+        for key in keys:
+            known.setdefault(key.fingerprint, KnownUser(id=key.fingerprint))
+            labels[key.label].append(key.fingerprint)
+        user_id = typed.removeprefix("fp:")
+        if user_id in known:
+            return known[user_id]
+        found = labels.get(typed) or _beginning(user_id, known)
+        if not found:
+            raise PersonMissingError(user_id)
+        return known[the_only(typed, "user", found)]
+
     def set_quota(self, user_id: str, quota_bytes: int | None, *, has_key: bool) -> None:
         """How much a user may store from now on; None: as the setting says.
 
@@ -123,6 +142,21 @@ class Users:
             connection.execute(change.values(quota_bytes=quota_bytes))
             details = {"before": row.quota_bytes, "bytes": quota_bytes}
             audit.write(connection, "quota.set", user_id, details)
+
+
+def _beginning(typed: str, known: Iterable[str]) -> list[str]:
+    return [one for one in known if typed and one.startswith(typed)]
+
+
+def the_only(typed: str, what: str, found: Sequence[str]) -> str:
+    """What is meant by a text of several that it may mean. Raises UsageError for more than one."""
+    if len(found) == 1:
+        return found[0]
+    several = ", ".join(found[:_MOST_NAMED])
+    raise UsageError(f"{what} {typed[:80]!a}: expected one, it may be any of {several}")
+
+
+_MOST_NAMED = 5
 
 
 def _known_user(user_id: str, found: Mapping[str, Any]) -> KnownUser:
@@ -157,12 +191,20 @@ class Jobs:
             return [_job(dict(row)) for row in connection.execute(newest).mappings()]
 
     def one(self, thread_id: str) -> dict[str, Any]:
-        """One execution. Raises RyeError, `ITEM_NOT_FOUND`."""
+        """One execution, by its id or the beginning of it.
+
+        Raises RyeError `ITEM_NOT_FOUND`, and UsageError for the beginning of several.
+        """
         columns = threads.c
         shown = [columns[name] for name in (*_SHOWN, "state", *_ALSO_SHOWN)]
+        begins = columns.thread_id.startswith(thread_id, autoescape=True)
         with self._database.reading() as connection:
             one = select(*shown).where(columns.thread_id == thread_id)
             row = connection.execute(one).mappings().first()
+            if row is None and thread_id:
+                found = connection.execute(select(*shown).where(begins).limit(_MOST_NAMED))
+                rows = {str(one["thread_id"]): one for one in found.mappings()}
+                row = rows[the_only(thread_id, "execution", list(rows))] if rows else None
         if row is None:
             raise RyeError(
                 f"execution {thread_id[:300]!a}: expected one of this node, found none",

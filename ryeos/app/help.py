@@ -25,7 +25,7 @@ from ryeos.app.topics import (
 from ryeos.app.verbs import TOOLS, item_reference, project_of, valid_arguments
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import EXIT_STATUS, Answer, RyeError
-from ryeos.items.refs import EXECUTABLE_KINDS, ItemRef, Kind
+from ryeos.items.refs import EXECUTABLE_KINDS, ItemRef, Kind, id_gives_rights
 from ryeos.search.search import LOCAL_TIERS
 
 AVAILABLE = "available_topics"
@@ -54,12 +54,9 @@ def help_on(rye: Callable[[], Rye], topic: str, face: Face = Face.AGENT) -> Answ
     if topic.lower().startswith(_ITEM):
         return _item_answer(rye, topic, face)
     if topic.lower().startswith(_TEMPLATE):
-        text = template_text(topic.partition(":")[2].strip().lower(), face)
-        return (
-            _answer(topic, text)
-            if text
-            else _unknown_topic(topic, [f"{_TEMPLATE}{k}" for k in KINDS])
-        )
+        kind = topic.partition(":")[2].strip().lower()
+        text = template_text(kind, face)
+        return _answer(topic, text) if text else _unknown_topic(topic, _templates_like(kind))
     name = topic.lower()
     if name in TOPICS:
         return _answer(name, text_for(TOPICS[name], face))
@@ -84,6 +81,8 @@ def named_topic(text: str) -> str:
             return meant
     if text.upper() in error_codes():
         return f"{_ERROR}{text.upper()}"
+    if name.endswith(_SUFFIXES) and _config_template(name, Face.AGENT):
+        return f"{_TEMPLATE}{_CONFIG}{name}"
     is_item = "/" in text or name.partition(":")[0] in set(Kind)
     return f"{_ITEM}{text}" if is_item else text
 
@@ -370,6 +369,10 @@ _TRIED: Mapping[str, Any] = {"graph": {"folders": ["."]}, "knowledge": {}}
 
 def template_text(kind: str, face: Face = Face.AGENT) -> str:
     """A complete item of a kind or language, where its file goes, and what to do; else ``""``."""
+    if kind == Kind.CONFIG:
+        return _configs()
+    if kind.startswith(_CONFIG):
+        return _config_template(kind.removeprefix(_CONFIG), face)
     if kind not in KINDS:
         return ""
     item_kind = Kind(kind) if kind in {Kind.DIRECTIVE, Kind.KNOWLEDGE} else Kind.TOOL
@@ -384,6 +387,59 @@ def template_text(kind: str, face: Face = Face.AGENT) -> str:
     }
     place = f".ai/{item_kind.directory}/mine/example{template.suffix}"
     return f"File {place}:\n\n{text}\n{ways[face]}"
+
+
+_CONFIG = "config:"
+_SUFFIXES = (".yaml", ".yml", ".toml")
+
+
+def _configs() -> str:
+    """The settings files that Rye reads, with what each is for."""
+    from ryeos.app.config_templates import CONFIGS
+
+    rows = (f"- {name}: {one.about}" for name, one in CONFIGS.items())
+    return "\n".join(
+        ["Files below .ai/config that Rye reads. A whole one: template:config:NAME", "", *rows]
+    )
+
+
+def _configs_named(name: str) -> list[str]:
+    """The ids of the settings files of this id, path, folder or name."""
+    from ryeos.app.config_templates import CONFIGS
+
+    wanted = name.removeprefix(".ai/config/")
+    for suffix in _SUFFIXES:
+        wanted = wanted.removesuffix(suffix)
+    return [one for one in CONFIGS if wanted in {one, *one.split("/")}]
+
+
+def _templates_like(kind: str) -> list[str]:
+    """The topics of the templates that may be meant."""
+    meant = _configs_named(kind.removeprefix(_CONFIG)) if kind.startswith(_CONFIG) else []
+    return [f"{_TEMPLATE}{_CONFIG}{one}" for one in meant] or [
+        f"{_TEMPLATE}{one}" for one in (*KINDS, Kind.CONFIG)
+    ]
+
+
+def _config_template(name: str, face: Face) -> str:
+    """A whole settings file, by its id, its path or its name alone, and what to do; else ``""``."""
+    from ryeos.app.config_templates import CONFIGS
+
+    meant = _configs_named(name)
+    if len(meant) != 1:
+        return ""
+    (found,) = meant
+    text = CONFIGS[found].text(found.partition("/")[0])
+    return f"File .ai/config/{found}.yaml:\n\n{text}\n{_way_of_config(found, face)}"
+
+
+def _way_of_config(config_id: str, face: Face) -> str:
+    if face is Face.PERSON:
+        return f"Write it with: rye new config {config_id}. Then: rye sign config:{config_id}"
+    if id_gives_rights(config_id):
+        return f"It gives rights: ask your user to run: rye new config {config_id} --space user"
+    call = json.dumps({"item_id": f"config:{config_id}", "content": "the text"})
+    return f"Write it and sign it in one call: sign {call}"
 
 
 def error_codes() -> tuple[str, ...]:

@@ -166,6 +166,17 @@ def utc_text(text: str) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S} UTC"
 
 
+_TIMES = ("_at", "_seen")
+
+
+def field_text(name: str, value: object) -> str:
+    """The value of a field of an answer on one line: a time as `utc_text`, no text as JSON."""
+    import json
+
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=True, default=str)
+    return utc_text(text) if name.endswith(_TIMES) else one_line(text)
+
+
 def one_line(text: str, width: int = 0) -> str:
     """Untrusted text, safe to show: one line, no control characters.
 

@@ -64,16 +64,24 @@ def gives_rights(target: SignTarget) -> bool:
     return id_gives_rights(parts[0].partition(".")[0])
 
 
-def require_no_rights(targets: Sequence[SignTarget]) -> None:
-    """Raise a RyeError for a file that gives rights."""
+def require_no_rights(targets: Sequence[SignTarget], *, is_new_text: bool = False) -> None:
+    """Raise a RyeError for a file that gives rights; ``is_new_text``: it was to be written."""
     for target in targets:
         if gives_rights(target):
+            command = _editing(target) if is_new_text else f"rye sign {as_word(target.path)}"
             raise RyeError(
                 f"{target.label}: an agent signs nothing that gives rights",
                 code="PERMISSION_DENIED",
-                hint=f"a person reads it, then: rye sign {as_word(target.path)}",
+                hint=f"ask your user to run: {command}",
                 path=str(target.path),
             )
+
+
+def _editing(target: SignTarget) -> str:
+    """The command by which a person writes a file of configuration."""
+    if target.path.exists():
+        return f"rye edit {target.label} --sign"
+    return f"rye new config {target.label.partition(':')[2]} --space user"
 
 
 class Proposals:

@@ -18,6 +18,7 @@ from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import make_directory, read_bytes, write_atomic
 from lillux.values import dataclass, field
+from ryeos.app.output import utc_text
 from ryeos.app.shown_text import ShownText, escape_warning, shown_text, shown_words
 from ryeos.app.workspace import Rye
 from ryeos.items.refs import Kind, Space
@@ -50,7 +51,7 @@ class SignedLast:
         """What a new signature replaces, for a person."""
         version = f"version {self.version}" if self.version else "a text without a version"
         by = f" by {self.fingerprint}" if self.fingerprint else ""
-        at = f", signed {self.signed_at}{by}" if self.signed_at else ", signed before"
+        at = f", signed {utc_text(self.signed_at)}{by}" if self.signed_at else ", signed before"
         long = "" if self.data is not None else "; that text was too long to keep: all is shown"
         return f"{version}{at}{long}"
 

@@ -6,6 +6,7 @@ a rule that is not applied: `ryeos.app.sign` refuses to sign it. Late, as few si
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ _Schema = Mapping[str, Any]
 
 # What any file may say about itself.
 _ABOUT = ("version", "category", "name", "description", "entry_type", "schema_version")
-_ABOUT_KEYS: Mapping[str, _Schema] = {key: {} for key in (*_ABOUT, *FOREIGN)}
+_ABOUT_KEYS = f"^(x-.*|_.*|{'|'.join(map(re.escape, (*_ABOUT, *FOREIGN)))})$"
 
 
 def _only(**keys: _Schema) -> _Schema:
@@ -148,8 +149,8 @@ def settings_problems(relative: str, values: Mapping[str, Any]) -> Iterator[str]
         return
     schema = {
         "type": "object",
-        "properties": {**own, **_ABOUT_KEYS},
-        "patternProperties": {"^(x-|_)": {}},
+        "properties": own,
+        "patternProperties": {_ABOUT_KEYS: {}},  # not among the known ones of an error
         "additionalProperties": False,
     }
     found = [str(one) for one in violations(values, schema)]
@@ -173,10 +174,7 @@ def _unreadable(relative: str, values: Mapping[str, Any]) -> Iterator[str]:
     try:
         match relative:
             case settings.CONFIG_PATH:
-                for name, said in (values.get("remotes") or {}).items():
-                    settings.valid_remote_name(name)
-                    for key, value in (said or {}).items():
-                        settings.validate_setting(f"remotes.{name}", key, value)
+                yield from _unreadable_remotes(values.get("remotes") or {})
             case registry_settings.CONFIG_PATH:
                 layer = Layer(USER, Path(relative), values)
                 registries = registry_settings.Registries([layer], {})
@@ -190,6 +188,27 @@ def _unreadable(relative: str, values: Mapping[str, Any]) -> Iterator[str]:
                 confinement.policy_from(values)
     except LilluxError as error:
         yield str(error)
+
+
+def _unreadable_remotes(remotes: Mapping[str, Any]) -> Iterator[str]:
+    for name, said in remotes.items():
+        with _as_issue() as issues:
+            settings.valid_remote_name(name)
+        yield from issues
+        for key, value in (said or {}).items():
+            with _as_issue() as issues:
+                settings.validate_setting(f"remotes.{name}", key, value)
+            yield from issues
+
+
+@contextmanager
+def _as_issue() -> Iterator[list[str]]:
+    """The problem that is raised within, in a list; an empty one where none is."""
+    issues: list[str] = []
+    try:
+        yield issues
+    except LilluxError as error:
+        issues.append(str(error))
 
 
 _SLIP = 0.8  # how like a known key another must be

@@ -9,13 +9,19 @@ from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.files import make_directory, read_bytes, safe_join, write_atomic
 from lillux.values import dataclass
-from ryeos.app.verbs import TOOLS, item_reference, project_of, rye_of, valid_arguments
+from ryeos.app.verbs import (
+    TOOLS,
+    item_reference,
+    plain_reference,
+    project_of,
+    rye_of,
+    valid_arguments,
+)
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import (
     Answer,
     InvalidRefError,
     ItemNotFoundError,
-    ItemValidationError,
     SystemImmutableError,
     VerbArgumentError,
     error_answer,
@@ -44,14 +50,15 @@ from ryeos.trust.sign import (
     SignReport,
     SignTarget,
     ValidItem,
+    examine_item,
     exclusions,
     is_module,
     read_item,
+    require_no_issues,
     require_writable,
     target_of_path,
     targets_of_glob,
     targets_of_reference,
-    validate_item,
 )
 from ryeos.trust.signature import MAX_ITEM_BYTES, Signature, decode, form_for, split
 from ryeos.trust.verify import Target
@@ -70,7 +77,7 @@ def sign_targets(
 ) -> tuple[Rye, tuple[SignTarget | ReadItem, ...], dict[str, Any]]:
     """The project's Rye, the files that the arguments of ``sign`` mean, and these, checked.
 
-    A ``dry_run`` of a text writes it nowhere: it is that text, in its place. Raises
+    A text is not written yet: it is that text, in its place, see `put_text`. Raises
     VerbArgumentError, ItemNotFoundError, SystemImmutableError.
     """
     values = valid_arguments(TOOLS["sign"], arguments)
@@ -82,10 +89,7 @@ def sign_targets(
     if "content" in values:
         if label != PROJECT:  # a text there would stand before the bundle's in every project
             raise VerbArgumentError("content", f"expected source {PROJECT}, found {label}")
-        if values["dry_run"]:
-            return rye, (_unwritten(values, rye.space(label)),), values
-        text, kept = write_text(values, rye.space(label), rye.context.spaces.user)
-        values = {**values, "item_id": text, "prior_text": kept}
+        return rye, (_text_of_item(values, rye.space(label)),), values
     return rye, targets_of(rye, text.replace("\\", "/"), item_type, label), values
 
 
@@ -102,6 +106,11 @@ def sign(
     """
     rye, targets, values = sign_targets(rye, arguments)
     text = values["item_id"]
+    put = None
+    if "content" in values and not values["dry_run"]:
+        rye.signing_key()  # without one nothing is written
+        if not checked(rye, targets[0]).error:
+            put = put_text(targets[0], rye.context.spaces.user)
     reports: list[SignReport] = []
     for report in signing(rye, targets, dry_run=values["dry_run"], force=values["force"]):
         reports.append(report)
@@ -117,21 +126,58 @@ def sign(
         batch = batch_answer(reports, len(targets), dry_run=values["dry_run"])
         return Answer({**batch.envelope, **project}, batch.exit_status)
     one = single_answer(reports[0])
-    return Answer({**one.envelope, **project, **of_files(values, reports[0])}, one.exit_status)
+    return Answer({**one.envelope, **project, **of_text(values, reports[0], put)}, one.exit_status)
 
 
-def of_files(values: Mapping[str, Any], report: SignReport) -> dict[str, str]:
-    """Which files a call with ``content`` left beside the item: a prior text, an unsigned one."""
-    named: dict[str, str] = {}
-    if values.get("prior_text"):
-        named["prior_text"] = values["prior_text"]
-    if "content" in values and report.error and not values["dry_run"]:
-        named["unsigned_text"] = _in_space(report.target.path, report.target.space)
-    return named
+@dataclass(frozen=True, slots=True)
+class PutText:
+    """A text that was put into its item's file. ``kept`` is a copy of the ``prior`` one."""
+
+    item: ReadItem
+    prior: bytes | None
+    kept: Path | None
+
+    def take_back(self) -> None:
+        """Leave what was there before. Raises FileSystemError, FileChangedError."""
+        path, within = self.item.target.path, self.item.target.space.within
+        if self.prior is not None:
+            write_atomic(path, self.prior, expected=self.item.data, within=within)
+        elif read_bytes(path, MAX_ITEM_BYTES, within=within) == self.item.data:
+            path.unlink()
 
 
-def _in_space(path: Path, space: Space) -> str:
-    return path.relative_to(space.ai.parent).as_posix()
+def put_text(item: SignTarget | ReadItem, user: Space) -> PutText | None:
+    """Put the text of an item into its file, with its folders; None where it is there already.
+
+    A text that was there is kept in user space. Raises FileSystemError, LinkOnTheWayError.
+    """
+    if not isinstance(item, ReadItem):
+        return None
+    path, within, prior = item.target.path, item.target.space.within, None
+    make_directory(path.parent, within=within)
+    if is_regular_file(path):
+        prior = read_bytes(path, MAX_ITEM_BYTES, within=within)
+    if prior == item.data:
+        return None
+    kept = None if prior is None else keep_replaced(user, path, prior)
+    write_atomic(path, item.data, mode=0o644, expected=prior, within=within)
+    return PutText(item, prior, kept)
+
+
+def of_text(values: Mapping[str, Any], report: SignReport, put: PutText | None) -> dict[str, str]:
+    """Of a call with ``content``: the copy of a prior text, or that nothing was written.
+
+    A text that was put and not signed is taken back: it would stand in place of one that runs.
+    """
+    if "content" not in values:
+        return {}
+    if not report.error:
+        return {"prior_text": str(put.kept)} if put and put.kept else {}
+    if put:
+        put.take_back()
+    if values["dry_run"]:
+        return {}
+    return {"hint": "; ".join(filter(None, (report.error.hint, "nothing was written")))}
 
 
 _LANGUAGE_MARKS = (
@@ -163,7 +209,7 @@ def _place_of_text(values: Mapping[str, Any], space: Space) -> _Place:
     """
     if is_glob(values["item_id"]):
         raise VerbArgumentError("content", "expected the id of one item, found a pattern")
-    text = values["item_id"].replace("\\", "/")
+    text = plain_reference(values["item_id"])
     reference = parse_reference(text, values.get("item_type"))
     kind = reference.kind or Kind.TOOL
     stem, dot, end = reference.id.rpartition(".")
@@ -178,34 +224,23 @@ def _place_of_text(values: Mapping[str, Any], space: Space) -> _Place:
     if kind is Kind.CONFIG:
         from ryeos.app.proposals import require_no_rights
 
-        require_no_rights([SignTarget(path=path, kind=kind, space=space, ref=ref)])
+        target = SignTarget(path=path, kind=kind, space=space, ref=ref)
+        require_no_rights([target], is_new_text=True)
     return _Place(ref, path, is_there=there is not None)
 
 
-def write_text(values: Mapping[str, Any], space: Space, user: Space) -> tuple[str, str]:
-    """Write the text of an item with its folders; its reference, and where a prior text is now.
+def _text_of_item(values: Mapping[str, Any], space: Space) -> ReadItem:
+    """A text in its place, not written; what is there, where that is this text, signed or not.
 
-    A text that was there is kept in user space, else that path is ``""``. Raises as
-    `_place_of_text`, LinkOnTheWayError.
+    Raises as `_place_of_text`.
     """
     place, data = _place_of_text(values, space), values["content"].encode()
-    path, kind = place.path, place.ref.kind
-    make_directory(path.parent, within=space.within)
-    kept, prior = "", None
-    if place.is_there:
-        prior = read_bytes(path, MAX_ITEM_BYTES, within=space.within)
-        if data == prior or values["content"] == _unsigned(prior, kind, path):
-            return str(place.ref), ""
-        kept = str(keep_replaced(user, path, prior))
-    write_atomic(path, data, mode=0o644, expected=prior, within=space.within)
-    return str(place.ref), kept
-
-
-def _unwritten(values: Mapping[str, Any], space: Space) -> ReadItem:
-    """A text as it would be in its place. Raises as `_place_of_text`."""
-    place = _place_of_text(values, space)
     target = SignTarget(path=place.path, kind=place.ref.kind, space=space, ref=place.ref)
-    return ReadItem(target, values["content"].encode())
+    if place.is_there:
+        prior = read_bytes(place.path, MAX_ITEM_BYTES, within=space.within)
+        if values["content"] == _unsigned(prior, place.ref.kind, place.path):
+            return ReadItem(target, prior)
+    return ReadItem(target, data)
 
 
 def _unsigned(data: bytes, kind: Kind, path: Path) -> str | None:
@@ -348,6 +383,21 @@ def follow_locks(rye: Rye, names: Collection[str], paths: Collection[Path]) -> l
     return updated
 
 
+def _problems_of_graph(item: ReadItem, valid: ValidItem) -> list[tuple[str, tuple[int, int]]]:
+    """The problems of a graph, each with its line and column; none for any other item."""
+    target = item.target
+    if not _is_tool(target, valid) or valid.issues:
+        return []
+    if not target.ref or tool_spec(valid.header, target.verify_target.suffix).tool_type != "graph":
+        return []
+    from ryeos.graph.problems import lines_of, position_of
+    from ryeos.graph.reading import read_graph
+
+    errors = read_graph(valid.header, target.ref.id).before_signing.errors
+    lines = lines_of(decode(item.data, str(target.path))) if errors else {}
+    return [(str(error), position_of(error.path, lines)) for error in errors]
+
+
 class RunRules:
     """What a run would trip over is not signed: cases, keys, executors and graphs are looked at."""
 
@@ -358,38 +408,42 @@ class RunRules:
         self._executors: dict[tuple[str, str], bool] = {}
 
     def require(self, item: ReadItem, valid: ValidItem) -> None:
-        """Raise ItemValidationError for an item that could never run, and as reading cases."""
+        """Raise ItemValidationError, with all problems, for an item that could never run.
+
+        Raises as reading cases.
+        """
+        issues = [*valid.issues, *self._issues(item, valid)]
+        require_no_issues(item, issues, _problems_of_graph(item, valid))
+        if _is_tool(item.target, valid):
+            self._list_packages(item.target, valid)
+
+    def _issues(self, item: ReadItem, valid: ValidItem) -> Iterator[str]:
+        """What is wrong with an item beside the rules of its kind."""
         target, where = item.target, str(item.target.path)
-        if target.kind is Kind.CONFIG and valid.header is not None:
+        if target.kind is Kind.CONFIG:
             from ryeos.app.settings import settings_problems
 
             relative = target.path.relative_to(target.space.directory(Kind.CONFIG)).as_posix()
-            found = tuple(settings_problems(relative, valid.header))
-            if found:
-                raise ItemValidationError(where, found)
-        if target.ref is None or target.kind is not Kind.TOOL:
-            self._require_text(target, valid)
-            return
-        if target.ref.is_test:
+            yield from settings_problems(relative, valid.header or {})
+        elif target.kind is not Kind.TOOL:
+            yield from () if valid.issues else _issues_of_text(target, valid)  # else said twice
+        elif target.ref and target.ref.is_test:
             from ryeos.app.item_tests import read_case_text
 
             read_case_text(decode(item.data, where), target.ref.id, where)
-            return
-        if is_module(target, valid.header) or not valid.header:
-            return
-        spec = tool_spec(valid.header, target.verify_target.suffix)
-        issues = [*misspelt_keys(spec, target.verify_target.suffix)]
-        issues += self._executor_issues(spec, target.space.label)
-        issues += self._config_issues(spec, target.space.label)
-        issues += self._rights_issues(spec, target.space.label)
-        if spec.tool_type == "graph":
-            from ryeos.graph.reading import read_graph
+        elif _is_tool(target, valid):
+            try:
+                yield from self._issues_of_tool(target, valid)
+            except LilluxError:  # of a field that breaks a rule as well
+                if not valid.issues:
+                    raise
 
-            reading = read_graph(valid.header, target.ref.id).before_signing
-            issues += map(str, reading.errors)
-        if issues:
-            raise ItemValidationError(where, issues)
-        self._list_packages(target, valid)
+    def _issues_of_tool(self, target: SignTarget, valid: ValidItem) -> Iterator[str]:
+        spec = tool_spec(valid.header, target.verify_target.suffix)
+        yield from misspelt_keys(spec, target.verify_target.suffix)
+        yield from self._executor_issues(spec, target.space.label)
+        yield from self._config_issues(spec, target.space.label)
+        yield from self._rights_issues(spec, target.space.label)
 
     def _list_packages(self, target: SignTarget, valid: ValidItem) -> None:
         """Write the list of the packages that a tool needs, unless a signed one is of its block.
@@ -439,18 +493,6 @@ class RunRules:
             return ""
         return item.text if item.verified else ""
 
-    def _require_text(self, target: SignTarget, valid: ValidItem) -> None:
-        """Raise ItemValidationError for a slip in the header of a directive or of knowledge."""
-        from ryeos.app.settings import directive_problems, knowledge_problems
-
-        found: tuple[str, ...] = ()
-        if target.kind is Kind.DIRECTIVE and valid.signed:
-            found = tuple(directive_problems(valid.signed.shebang + valid.signed.body))
-        elif target.kind is Kind.KNOWLEDGE and valid.header:
-            found = tuple(knowledge_problems(valid.header))
-        if found:
-            raise ItemValidationError(str(target.path), found)
-
     def _config_issues(self, spec: ToolSpec, label: str) -> Iterator[str]:
         if spec.tool_type == "graph" or not spec.config or not isinstance(spec.executor_id, str):
             return
@@ -486,6 +528,23 @@ class RunRules:
             yield f"executor_id: no such item, {wanted[:80]!r}{meant}"
 
 
+def _is_tool(target: SignTarget, valid: ValidItem) -> bool:
+    """Whether it runs: no module, no text, no case of a test."""
+    if target.ref is None or target.kind is not Kind.TOOL or target.ref.is_test:
+        return False
+    return bool(valid.header) and not is_module(target, valid.header)
+
+
+def _issues_of_text(target: SignTarget, valid: ValidItem) -> Iterator[str]:
+    """Slips in the header of a directive or of knowledge. Raises MetadataError."""
+    from ryeos.app.settings import directive_problems, knowledge_problems
+
+    if target.kind is Kind.DIRECTIVE and valid.signed:
+        yield from directive_problems(valid.signed.shebang + valid.signed.body)
+    elif target.kind is Kind.KNOWLEDGE and valid.header:
+        yield from knowledge_problems(valid.header)
+
+
 def _glob(text: str, item_type: str | None) -> tuple[Kind | None, str]:
     prefix, colon, pattern = text.partition(":")
     if colon and not pattern:
@@ -503,7 +562,7 @@ def checked(rye: Rye, item: SignTarget | ReadItem) -> SignReport:
     try:
         require_writable(target)
         read = item if isinstance(item, ReadItem) else read_item(target)
-        RunRules(rye).require(read, validate_item(target, read.data))
+        RunRules(rye).require(read, examine_item(target, read.data))
     except LilluxError as error:
         return SignReport(target=target, error=error)
     return SignReport(target=target, data=read.data)

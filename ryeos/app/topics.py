@@ -531,6 +531,10 @@ refused. Sign it as config:NAME/FILE. The keys in config/keys are trust: see the
 
 Each file says version: "1.0.0" and category: NAME, then its own keys. Time limits, for example, are
 in .ai/config/execution/execution.yaml: defaults: {timeout: 60}, and tools: {ID: {timeout: 600}}.
+$   rye help template:config                the files that Rye reads
+$   rye new config execution/execution      one of them, whole
+>   help {"topic": "template:config"}       the files that Rye reads; a whole one:
+>   help {"topic": "template:config:execution/execution"}
 > An agent writes none of these files itself:
 >   sign {"item_id": "config:execution/execution", "content": "version: ..."}
 """,

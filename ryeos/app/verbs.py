@@ -602,7 +602,7 @@ def item_reference(rye: "Rye", item_id: str, item_type: str | None) -> Reference
     Backslashes count as slashes, and a file suffix is left out where that names an item. Raises
     InvalidRefError.
     """
-    reference = parse_reference(_slashed(item_id), item_type)
+    reference = parse_reference(plain_reference(item_id), item_type)
     stem, dot, suffix = reference.id.rpartition(".")
     kinds = (reference.kind,) if reference.kind else EXECUTABLE_KINDS
     named = [kind for kind in kinds if dot and _names_files(rye, kind, f".{suffix}")]
@@ -616,10 +616,14 @@ def _names_files(rye: "Rye", kind: Kind, suffix: str) -> bool:
     return any(space.has_suffix(kind, suffix) for space in rye.context.spaces)
 
 
-def _slashed(item_id: str) -> str:
-    """The id with forward slashes, as some systems do not write paths."""
+def plain_reference(item_id: str) -> str:
+    """The id with forward slashes; the path of an item's file, ``.ai/tools/a/b.py``, is its id."""
     kind, colon, path = item_id.rpartition(":")
     path = path.replace("\\", "/")
     while path.startswith("./"):
         path = path.removeprefix("./")
+    for one in Kind:
+        below = path.removeprefix(f".ai/{one.directory}/")
+        if below != path and kind in {"", one.value}:
+            return f"{one.value}:{below}"
     return f"{kind}{colon}{path}"

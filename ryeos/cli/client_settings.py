@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from lillux.errors import FileSystemError
 from lillux.files import (
     create_file,
     file_system_error,
@@ -393,7 +394,7 @@ def write_settings(settings: ClientSettings, text: str, *, mode: int, user: Spac
     """Write the text over the file, and keep what it held in user space; the path of that copy.
 
     None where there was no file. A new file gets ``mode``.
-    Raises FileChangedError if the file was written meanwhile, FileSystemError.
+    Raises FileChangedError if the file was written meanwhile, FileSystemError with what to do.
     """
     had_mark = (settings.data or b"").startswith(BOM)
     try:
@@ -401,10 +402,19 @@ def write_settings(settings: ClientSettings, text: str, *, mode: int, user: Spac
     except UnicodeEncodeError:
         problem = "a path that is no UTF-8 cannot be written into it"
         raise _settings_error(str(settings.path), problem) from None
-    within, backup = settings.within, None
-    make_directory(settings.target.parent, within=within)
+    backup = None
     if settings.data is not None:
         backup = keep_replaced_settings(user, settings.target, settings.data)
+    try:
+        _write(settings, data, mode)
+    except FileSystemError as error:
+        raise _unwritable(settings, error) from None
+    return backup
+
+
+def _write(settings: ClientSettings, data: bytes, mode: int) -> None:
+    within = settings.within
+    make_directory(settings.target.parent, within=within)
     if settings.data is None:
         try:
             create_file(settings.target, data, mode=mode, within=within)
@@ -412,7 +422,19 @@ def write_settings(settings: ClientSettings, text: str, *, mode: int, user: Spac
             raise file_system_error(settings.target, error) from error
     else:
         write_atomic(settings.target, data, expected=settings.data, within=within)
-    return backup
+
+
+def _unwritable(settings: ClientSettings, error: FileSystemError) -> FileSystemError:
+    """The error of settings that could not be written, with the other ways to the same."""
+    client, path = settings.client, settings.path
+    near = "" if error.path == str(settings.target) else f" ({error.path})"
+    hint = (
+        f"let yourself write {path.parent}, or paste what this prints: rye mcp config {client.name}"
+    )
+    if client.project and settings.within is None:
+        hint += f"; for one project: rye mcp install {client.name} --scope project"
+    problem = f"cannot be written: {error.problem}{near}; nothing was changed"
+    return FileSystemError(str(path), problem, hint=hint)
 
 
 def _entry_values(present: object, wanted: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from ryeos.graph.problems import GraphInvalidError, GraphProblem, lines_of, posi
 from ryeos.graph.reading import GraphReading, read_graph
 from ryeos.graph.subgraphs import subgraph_problems
 from ryeos.items.errors import InvalidRefError, RyeError, UsageError
+from ryeos.items.header_values import MetadataError
 from ryeos.items.headers import parse_header
 from ryeos.items.refs import Kind, Reference, parse_reference
 from ryeos.run.model import ExecutionRequest
@@ -171,7 +172,10 @@ def _configure_show(parser: Arguments) -> None:
 
 def _validate(session: Session) -> int:
     source = _source(session, session.arguments.ref)
-    where, reading = source.name, source.read().before_signing
+    try:
+        where, reading = source.name, source.read().before_signing
+    except MetadataError as error:
+        return _show_unread(session, source, error)
     if reading.graph:
         reading = _with_called(session, reading.graph, reading)
     envelope: dict[str, Any] = {
@@ -188,6 +192,25 @@ def _validate(session: Session) -> int:
         envelope |= {"code": "VALIDATION_FAILED"}
     session.output.answer(envelope, "\n".join(_verdict(session, source, reading)))
     return 1 if reading.errors else 0
+
+
+def _show_unread(session: Session, source: "_Source", error: MetadataError) -> int:
+    """The verdict on a text that is no YAML: what is wrong, where its reader stopped."""
+    line, column = error.line or 1, error.column or 1
+    found = {"path": "", "message": error.problem, "line": line, "column": column}
+    envelope = {
+        "status": "error",
+        "graph": source.name,
+        "node_count": 0,
+        "path": str(source.path),
+        "errors": [found],
+        "warnings": [],
+        "error": f"{source.name}: 1 error",
+        "code": "VALIDATION_FAILED",
+    }
+    at, word = f"{one_line(str(source.path))}:{line}:{column}", session.output.paint("error", "red")
+    session.output.answer(envelope, f"{at}: {word}: {one_line(error.problem)}")
+    return 1
 
 
 def _with_called(session: Session, graph: Graph, reading: GraphReading) -> GraphReading:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lillux.errors import LilluxError
 from lillux.files import (
     create_file,
     file_system_error,
@@ -155,11 +156,14 @@ def _take_up(session: Session, keypair: KeyPair, command: str, done: str) -> int
     return 0
 
 
-def _configure_nothing(_: Arguments) -> None:
-    """No arguments of its own."""
+def _configure_show(parser: Arguments) -> None:
+    what = "a key of rye keys list, or the beginning of its id (default: your own)"
+    parser.add_argument("fingerprint", metavar="FINGERPRINT", nargs="?", help=what)
 
 
 def _show(session: Session) -> int:
+    if session.arguments.fingerprint:
+        return _show_listed(session, typed_fingerprint(session.arguments.fingerprint))
     key = session.rye.signing_key()
     pem = key.public_pem.decode("ascii")
     document = document_path(session.context.spaces.user, key.fingerprint)
@@ -175,6 +179,47 @@ def _show(session: Session) -> int:
         session.output.warn("this key is not trusted, not even by you; fix that with: rye init")
     session.output.answer(envelope, f"{key.fingerprint}\n{pem}")
     return 0
+
+
+def _show_listed(session: Session, typed: str) -> int:
+    """What is known of a key: each document of it, and its public key.
+
+    Raises RyeError `ITEM_NOT_FOUND`, and UsageError for the beginning of several.
+    """
+    own = own_fingerprint(session.context.key_directory)
+    states = key_states(session.rye.trust, session.rye.approvals)
+    found = [state for state in states if state.fingerprint.startswith(typed)]
+    names = dict.fromkeys(state.fingerprint for state in found)
+    if not names:
+        hint = "list them with: rye keys list"
+        raise RyeError(f"key {typed[:60]!a}: not found", code="ITEM_NOT_FOUND", hint=hint)
+    if len(names) > 1:
+        raise UsageError(f"key {typed[:60]!a}: expected one, it may be any of {', '.join(names)}")
+    pems = [pem for state in found if (pem := _pem_of(state))]
+    envelope = {
+        "status": "success",
+        "fingerprint": found[0].fingerprint,
+        "public_pem": pems[0] if pems else None,
+        "counts": any(state.counts for state in found),
+        "documents": [state.describe(own) for state in found],
+    }
+    lines = [line for state in found for line in (*_key_lines(session, state, own), _at(state))]
+    session.output.answer(envelope, "\n".join([*lines, *pems[:1]]))
+    return 0
+
+
+def _at(state: KeyState) -> str:
+    return f"     {one_line(str(state.path))}"
+
+
+def _pem_of(state: KeyState) -> str:
+    """The public key in a document; "" where it cannot be read, or is of another key."""
+    try:
+        document = _document(state.path)
+    except (LilluxError, OSError):
+        return ""
+    is_it = document.fingerprint == state.fingerprint
+    return document.public_pem.decode("ascii", "replace") if is_it else ""
 
 
 def _configure_export(parser: Arguments) -> None:
@@ -668,7 +713,9 @@ def _require_carried_only(session: Session, fingerprint: str) -> None:
 
 COMMANDS = {
     "keys generate": CommandSpec(_configure_generate, _generate, ["rye keys generate"]),
-    "keys show": CommandSpec(_configure_nothing, _show, ["rye keys show"]),
+    "keys show": CommandSpec(
+        _configure_show, _show, ["rye keys show", "rye keys show 4b987fd4e40303ac"]
+    ),
     "keys export": CommandSpec(
         _configure_export, _export, ["rye keys export", "rye keys export me.pem"]
     ),

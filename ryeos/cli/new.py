@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lillux.files import create_file, make_directory
+from ryeos.app.config_templates import CONFIGS
 from ryeos.app.output import one_line
 from ryeos.app.templates import TEMPLATES, Template
 from ryeos.cli.arguments import Arguments
@@ -62,6 +63,8 @@ def _validate_name(ref: ItemRef) -> None:
 def _template(ref: ItemRef, language: str | None) -> Template:
     if ref.kind is Kind.TOOL:
         return TEMPLATES[ref.kind, language or DEFAULT_LANGUAGE]
+    if ref.kind is Kind.CONFIG and ref.id in CONFIGS:
+        return Template(suffix=".yaml", text=CONFIGS[ref.id].text("@CATEGORY@"))
     if language:
         raise UsageError(f"--language {language}: expected with a tool, found a {ref.kind.value}")
     return TEMPLATES[ref.kind, ""]
@@ -129,6 +132,7 @@ COMMANDS = {
             "rye new tool mine/count --language bash",
             "rye new directive mine/review",
             "rye new knowledge mine/style --space user",
+            "rye new config execution/execution",
         ],
     ),
 }

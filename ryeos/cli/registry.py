@@ -442,8 +442,12 @@ def _api_key_line(row: Mapping[str, Any]) -> str:
 
 
 def _revoke(session: Session) -> int:
-    name = _name(session)
-    reply = registry_of(session).revoke_key(name)
+    name, registry = _name(session), registry_of(session)
+    keys = registry.keys()
+    if name not in {row.get("name") for row in keys}:  # as the list shows it beside the name
+        found = {str(row.get("name")) for row in keys if row.get("key_prefix") == name}
+        name = found.pop() if len(found) == 1 else name
+    reply = registry.revoke_key(name)
     session.output.answer({"status": "success", **_without_status(reply)}, f"revoked {name}")
     return 0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.signing import compute_key_digest
-from ryeos.app.output import one_line, steers_nothing, utc_text
+from ryeos.app.output import field_text, one_line, steers_nothing, utc_text
 from ryeos.cli import run
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.remote_run import (
@@ -303,12 +303,17 @@ def _cancel(session: Session) -> int:
 
 
 def _show_thread(session: Session, row: dict[str, Any]) -> None:
+    """The fields of a run, a line each, and its result below, as of a thread of this machine."""
     width = max((len(str(name)) for name in row), default=0) + 1
     lines = [
-        f"{one_line(str(name)) + ':':<{width}} {one_line(_text(value))}"
+        f"{one_line(str(name)) + ':':<{width}} {field_text(str(name), value)}"
         for name, value in row.items()
-        if value is not None
+        if value is not None and name != "result"
     ]
+    answer = row.get("result")
+    data = answer.get("data") if isinstance(answer, dict) else answer
+    if data is not None:
+        lines += ["result:", json.dumps(data, ensure_ascii=True, indent=2)]
     session.output.answer({"status": "success", "thread": row}, "\n".join(lines))
 
 
@@ -379,10 +384,6 @@ def _history(session: Session) -> int:
 
 def _cell(row: dict[str, Any], name: str) -> str:
     return one_line(str(row.get(name) or ""))
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=True)
 
 
 # --- remote sync ----------------------------------------------------------------------------------

@@ -338,7 +338,8 @@ def with_way_out(session: Session, text: str) -> str:
 def _is_read_only(session: Session, path: str) -> bool:
     """Whether a path is one of user space, and that cannot be written."""
     user = session.context.spaces.user
-    return path.startswith(str(user.ai)) and not is_writable(user.ai)
+    is_inside = path == str(user.ai) or path.startswith(f"{user.ai}{os.sep}")
+    return is_inside and not is_writable(user.ai)
 
 
 def is_writable(folder: Path) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lillux.files import file_system_error
-from ryeos.app.output import one_line, utc_text
+from ryeos.app.output import field_text, one_line, utc_text
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import CommandSpec, Session, interrupt_on_signals
 from ryeos.items.errors import TOOL_FAILED, UsageError
@@ -84,7 +84,7 @@ def _show(session: Session) -> int:
 
 def _fields(described: dict[str, Any], answer: Any) -> Iterator[str]:  # noqa: ANN401 - JSON
     for name, value in described.items():
-        yield f"{name.replace('_', ' ') + ':':<14} {one_line(str(value))}"
+        yield f"{name.replace('_', ' ') + ':':<14} {field_text(name, value)}"
     data = answer.get("data") if isinstance(answer, dict) else None
     if data is not None:
         yield "result:"

@@ -74,12 +74,14 @@ class CallResult:
 
     result        the tool's own values; ``status`` is ``error`` in one that failed
     is_cancelled  the run is to end: nothing of the result counts
+    log           the end of what the tool printed beside its result
     """
 
     result: Mapping[str, Any]
     elapsed_s: float = 0.0
     cache_hit: bool = False
     is_cancelled: bool = False
+    log: str = field(default="", repr=False)
 
     @property
     def has_failed(self) -> bool:

@@ -121,12 +121,17 @@ def parse_path(text: str) -> Path:
     return tuple(steps)
 
 
+# An older word for a key of the result of a program, which signed graphs still say.
+_OLDER_WORDS = {"exit": "return_code"}
+
+
 def look_up(document: Any, path: Path) -> Any:  # noqa: ANN401 - JSON passes through
     """The value at the path, None where nothing is. A negative index counts from the end."""
     value = document
     for step in path:
         if isinstance(value, Mapping):
-            value = value.get(step)
+            is_older = step in _OLDER_WORDS and step not in value
+            value = value.get(_OLDER_WORDS[step] if is_older else step)
         elif isinstance(value, (list, tuple)):
             value = _element(value, step)
         else:

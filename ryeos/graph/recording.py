@@ -635,6 +635,7 @@ class WorkspaceRecording:
                 error=step.error,
                 receipts=tuple(self._receipt(act, acted) for act, acted in step.calls),
                 suppressed=tuple(new_errors),
+                log=log_of(step.calls),
             )
         )
 
@@ -682,6 +683,34 @@ class WorkspaceRecording:
             elapsed_ms=round(acted.elapsed_s * 1000),
             error=str(acted.result.get("error")) if acted.has_failed else None,
         )
+
+
+MAX_LOG_CHARACTERS = 4000
+"""Of what the tools of a step printed: less than the answer of a call holds."""
+
+_LOG_CUT = "[the beginning is left out]"
+_LINE_END = re.compile("[\r\n]")
+
+
+def log_of(calls: Sequence[tuple[Act, CallResult]]) -> str:
+    """The end of what the tools of a step printed; that of several calls, each with its number.
+
+    It is cut between lines: half a secret would not be found by who masks secrets.
+    """
+    texts = [(act, acted.log.strip("\n")) for act, acted in calls if acted.log.strip()]
+    if len(calls) == 1:
+        parts = [text for _, text in texts]
+    else:
+        parts = [f"call {_place(act)}:\n{text}" for act, text in texts]
+    text = "\n".join(parts).encode("utf-8", "replace").decode()
+    if len(text) <= MAX_LOG_CHARACTERS:
+        return text
+    _, *rest = _LINE_END.split(text[-MAX_LOG_CHARACTERS:], maxsplit=1)
+    return "\n".join([_LOG_CUT, *rest])
+
+
+def _place(act: Act) -> str:
+    return act.item_id if act.index is None else str(act.index + 1)
 
 
 def page_of(graph: Graph, run: LoadedRun) -> RunPage:

@@ -364,6 +364,7 @@ class StepRecord:
     status       ``completed``, ``error``, ...
     receipts     one for each call: none for a gate, one for an action, many for a foreach
     suppressed   failures that the graph continues after, ``{"message", "phase", "node", ...}``
+    log          the end of what the tools of its calls printed
     """
 
     step: int
@@ -377,6 +378,7 @@ class StepRecord:
     error: str | None = None
     receipts: tuple[Receipt, ...] = ()
     suppressed: tuple[Mapping[str, Any], ...] = ()
+    log: str = ""
 
 
 class RunRecords:
@@ -637,6 +639,7 @@ class RunRecords:
 
 def _completed_event(done: StepRecord) -> dict[str, Any]:
     only = done.receipts[0] if len(done.receipts) == 1 else None
+    log = {"log": done.log} if done.log else {}
     return {
         "step": done.step,
         "node": done.node,
@@ -649,6 +652,7 @@ def _completed_event(done: StepRecord) -> dict[str, Any]:
         "cache_hit": only.cache_hit if only else False,
         "node_input_hash": only.node_input_hash if only else "",
         "node_result_hash": only.node_result_hash if only else "",
+        **log,
     }
 
 

@@ -273,7 +273,8 @@ class GraphRunner:
             kept = self._keeping.find(act, integrity)
             if kept is not None:
                 return CallResult(result=kept, elapsed_s=perf_counter() - started, cache_hit=True)
-        result = _storable(unwrapped(self._calls.make(act, cancellation)))
+        envelope = self._calls.make(act, cancellation)
+        result = _storable(unwrapped(envelope))
         is_error = result.get("status") == "error"
         if integrity is not None and self._keeping and not is_error:
             self._keeping.keep(act, integrity, result)
@@ -281,6 +282,7 @@ class GraphRunner:
             result=result,
             elapsed_s=perf_counter() - started,
             is_cancelled=is_error and cancellation.is_set,
+            log=_printed(envelope),
         )
 
     def _fan_out(self, fan: Fan) -> Sequence[CallResult]:
@@ -324,6 +326,13 @@ class GraphRunner:
 def _storable(result: dict[str, Any]) -> dict[str, Any]:
     problem = storage_problem(result)
     return failed(f"the result cannot be kept: {problem}", "INVALID_RESULT") if problem else result
+
+
+def _printed(envelope: Mapping[str, Any]) -> str:
+    """What a tool printed beside its result, as far as its answer tells."""
+    metadata = envelope.get("metadata")
+    text = metadata.get("stderr") if isinstance(metadata, Mapping) else None
+    return text if isinstance(text, str) else ""
 
 
 def _ignore_step(_: StepEvent) -> None:

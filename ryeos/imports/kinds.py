@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from lillux.errors import LilluxError
+from lillux.errors import LilluxError, as_word
 from lillux.files import read_bytes
 from lillux.values import dataclass
 from ryeos.imports.plan import MAX_SOURCE_BYTES, ImportPlan, ImportSource
@@ -32,6 +32,7 @@ class ImportKind:
            also how a file that is named alone is known
     read   the reader
     mark   what a file must contain to be of this kind where it was not named, ``b""`` for nothing
+    is_document  its content says by itself which kind it is of
     """
 
     name: str
@@ -39,6 +40,7 @@ class ImportKind:
     files: tuple[str, ...]
     read: Reader
     mark: bytes = b""
+    is_document: bool = False
 
     def fits(self, path: Path) -> bool:
         """Whether a file is of this kind, by its name and the folders that it is in."""
@@ -125,6 +127,7 @@ KINDS: tuple[ImportKind, ...] = (
             "opencode.jsonc",
         ),
         read=_servers,
+        is_document=True,
     ),
     ImportKind(
         name="skill",
@@ -163,6 +166,7 @@ KINDS: tuple[ImportKind, ...] = (
             for suffix in ("json", "yaml", "yml")
         ),
         read=_openapi,
+        is_document=True,
     ),
 )
 NAMES: tuple[str, ...] = tuple(kind.name for kind in KINDS)
@@ -185,7 +189,10 @@ def find_kind(name: str) -> ImportKind:
 
 
 def sources_at(path: Path) -> list[tuple[ImportKind, Path]]:
-    """What can be imported from a file or a folder, by its name. Raises UsageError for nothing."""
+    """What can be imported from a file or a folder. Raises UsageError for nothing.
+
+    A file is of the kind that its content says, where that says one; else of that of its name.
+    """
     if path.is_dir():
         found = [(kind, file) for kind in KINDS for file in kind.found_in(path)]
         if not found:
@@ -193,18 +200,34 @@ def sources_at(path: Path) -> list[tuple[ImportKind, Path]]:
                 f"{path}: nothing here that can be imported",
                 hint=f"looked for: {', '.join(kind.title for kind in KINDS)}; or name a file",
             )
-        return found
+        return [(_by_content(kind, file), file) for kind, file in found]
     if not path.is_file():
         raise UsageError(
             f"{path}: expected a file or a folder, found none", hint=_similar_names(path)
         )
     kinds = [kind for kind in KINDS if kind.fits(path.absolute())]
-    if not kinds:
+    if kinds:
+        return [(_by_content(kind, path), path) for kind in kinds]
+    from ryeos.imports.contents import content_of
+
+    content = content_of(path)
+    if not content.kind:
+        expected = "; ".join(kind.title for kind in KINDS)
         raise UsageError(
-            f"{path}: its name does not say what it is",
-            hint=f"say it: rye import {path.name} --from {'|'.join(NAMES)}",
+            f"{path}: expected {expected}; found {content.words}",
+            hint=f"say what it is: rye import {as_word(path.name)} --from {'|'.join(NAMES)}",
         )
-    return [(kind, path) for kind in kinds]
+    return [(find_kind(content.kind), path)]
+
+
+def _by_content(named: ImportKind, path: Path) -> ImportKind:
+    """The kind of a file that its name says to be of another one, as far as a document tells."""
+    if not named.is_document:
+        return named
+    from ryeos.imports.contents import content_of
+
+    kind = content_of(path).kind
+    return find_kind(kind) if kind else named
 
 
 def _similar_names(path: Path) -> str:

@@ -74,13 +74,25 @@ def read_servers(source: ImportSource) -> ImportPlan:
 
 def _flat(settings: Mapping[str, Any]) -> list[tuple[tuple[str, ...], Mapping[str, Any]]]:
     """Entries that stand at the top, as in the ``.mcp.json`` of a plugin, by what they have."""
-    found = {
-        name: entry
-        for name, entry in settings.items()
-        if isinstance(entry, Mapping)
-        and any(isinstance(entry.get(key), str | list) for key in ("command", *ADDRESS_KEYS))
-    }
+    found = {name: entry for name, entry in settings.items() if _is_server(entry)}
     return [((), found)] if found else []
+
+
+def _is_server(entry: object) -> bool:
+    return isinstance(entry, Mapping) and any(
+        isinstance(entry.get(key), str | list) for key in ("command", *ADDRESS_KEYS)
+    )
+
+
+def has_servers(settings: Mapping[str, Any]) -> bool:
+    """Whether settings, of any client, hold servers: in a place that is known, or nothing else."""
+    for place in CONTAINERS:
+        found: object = settings
+        for name in place:
+            found = found.get(name) if isinstance(found, Mapping) else None
+        if isinstance(found, Mapping) and any(map(_is_server, found.values())):
+            return True
+    return bool(settings) and all(map(_is_server, settings.values()))
 
 
 def _settings(source: ImportSource) -> tuple[Mapping[str, Any], frozenset[str]]:

@@ -227,15 +227,24 @@ class SpecError(RyeError):
 
 
 class ItemValidationError(RyeError):
-    """An item breaks rules of its kind; nothing was signed. ``details`` has every problem."""
+    """An item breaks rules of its kind; nothing was signed. ``details`` has every problem.
+
+    ``positions``: line and column of the last ones, as many as there are, as far as they are known.
+    """
 
     code, exit_status = "VALIDATION_FAILED", 6
 
-    def __init__(self, path: str, issues: Sequence[str]) -> None:
+    def __init__(
+        self, path: str, issues: Sequence[str], positions: Sequence[tuple[int, int]] = ()
+    ) -> None:
         self.path = path
         self.details = tuple(issues)
         self.facts = {"issues": list(issues)}
-        super().__init__(f"{path}: {'; '.join(issues)}", hint="fix the file and sign it again")
+        plain = len(issues) - len(positions)
+        words = [f"{path}: {'; '.join(issues[:plain])}"] if plain else []
+        placed = zip(positions, issues[plain:], strict=True)
+        words += [f"{path}:{line}:{column}: {issue}" for (line, column), issue in placed]
+        super().__init__("; ".join(words), hint="fix the file and sign it again")
 
 
 # ---------------------------------------------------------------- trust

@@ -21,6 +21,7 @@ class MetadataError(LilluxError):
     problem   what was expected and what was found
     line      where, counted from 1 in the text that was handed in; None when no line is to blame
     place     what the message starts with; ``<parser> header`` unless the caller knows better
+    column    where in the line, counted from 1, as far as the parser says it
     path      the file, where the caller says it
     """
 
@@ -35,13 +36,30 @@ class MetadataError(LilluxError):
         *,
         place: str = "",
         hint: str = "",
+        column: int | None = None,
     ) -> None:
-        self.parser, self.problem, self.line = parser, problem, line
+        self.parser, self.problem, self.line, self.column = parser, problem, line, column
         self.place = place or f"{parser} header"
         at = "" if line is None else f", line {line}"
         path = self.place.partition(": ")[0]
         fix = f", then sign it again: rye sign {as_word(path)}" if {*"/\\"} & {*path} else ""
         super().__init__(f"{self.place}{at}: {problem}", hint=hint or f"fix the file{fix}")
+
+
+class PlacedMetadataError(MetadataError):
+    """A header that cannot be read, at ``FILE:LINE:COLUMN`` as editors and CI read it.
+
+    ``error`` is of that file and has a column.
+    """
+
+    def __init__(self, error: MetadataError, path: str) -> None:
+        line, column = error.line, error.column
+        super().__init__(
+            error.parser, error.problem, line, place=error.place, hint=error.hint, column=column
+        )
+        part = error.place.removeprefix(path).removeprefix(": ") or f"{error.parser} header"
+        self.args = (f"{path}:{line}:{column}: {part}: {error.problem}",)
+        self.facts = {"line": line, "column": column}
 
 
 def shown(text: str) -> str:

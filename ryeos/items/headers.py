@@ -55,8 +55,17 @@ def parse_header(
             raise
         place = f"{where}: {error.place}"
         raise MetadataError(
-            error.parser, error.problem, error.line, place=place, hint=error.hint
+            error.parser,
+            error.problem,
+            error.line,
+            place=place,
+            hint=error.hint,
+            column=error.column if suffix.lower() in _WHOLE_FILES else None,
         ) from error
+
+
+# Their header is the file: a line of it is a line of the file.
+_WHOLE_FILES = (".yaml", ".yml")
 
 
 def _added_type_header(file_type: "FileType", text: str) -> dict[str, Any]:

@@ -808,7 +808,7 @@ def _unread_inside(block: Element) -> "Iterator[Unread]":
 
 
 def _unread_name(element: Element, known: frozenset[str]) -> "Iterator[Unread]":
-    """An element whose name nobody reads and that is nearly that of another one."""
+    """An element whose name is not read, and is nearly that of another one."""
     from ryeos.items.header_names import seems_sandbox
 
     if seems_sandbox(_without_prefix(element.tag)):

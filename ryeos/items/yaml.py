@@ -246,7 +246,9 @@ def _foreign_error(error: Exception, where: str) -> MetadataError:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "an error"
     line = None if mark is None else mark.line + 1
-    return MetadataError("yaml", f"expected YAML: {problem[:200]}", line, place=where)
+    column = None if mark is None else mark.column + 1
+    words = f"expected YAML: {problem[:200]}"
+    return MetadataError("yaml", words, line, place=where, column=column)
 
 
 # What a plain word is in the core schema of YAML 1.2; any other is a text.
@@ -437,7 +439,8 @@ class _Document:
     def _error(self, problem: str, event: "yaml.Event") -> MetadataError:
         mark = event.start_mark
         line = None if mark is None else mark.line + 1
-        return MetadataError("yaml", problem, line, place=self._where)
+        column = None if mark is None else mark.column + 1
+        return MetadataError("yaml", problem, line, place=self._where, column=column)
 
 
 # --- yaml entries ---------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lillux.digests import sha256_hex
+from lillux.errors import LilluxError
 from lillux.signing import KeyLockedError
 from lillux.values import dataclass
 from ryeos.app.policy import AgentPolicy, Decision, SignMode
@@ -19,12 +20,14 @@ from ryeos.app.proposals import Proposals, require_no_rights
 from ryeos.app.review import review_of
 from ryeos.app.shown_text import shown_words
 from ryeos.app.sign import (
+    PutText,
     batch_answer,
     checked,
     follow,
     is_glob,
     is_signed,
-    of_files,
+    of_text,
+    put_text,
     read_all,
     sign_targets,
     signing,
@@ -121,19 +124,27 @@ def sign_for_agent(
     found = sorted((str(item.target.path), item.sha256) for item in todo)
     key = f"sign:{sha256_hex(repr(found).encode())[:32]}"
     if not _can_sign(here):
-        return _waiting(here, todo, questions, declined=False)
+        return _waiting(here, todo, questions, values)
     if questions.policy.sign is SignMode.ASK:
         said = questions.answered(key) if questions.can_ask else False  # (2)
         if said is None:
             message = _question(here, todo)
             if len(message) > MAX_MESSAGE_CHARACTERS:
-                return _waiting(here, todo, questions, declined=False)  # (3)
+                return _waiting(here, todo, questions, values)  # (3)
             return questions.question(key, message, "sign this; it runs from then on")
         if not said:
-            return _waiting(here, todo, questions, declined=questions.can_ask)
+            return _declined(todo) if questions.can_ask else _waiting(here, todo, questions, values)
+    put = _put(here, items, values)
     signed = list(signing(here, items, dry_run=False, force=values["force"]))  # (4)
     follow(here, signed)
-    return _envelope(here, signed, values)
+    return _envelope(here, signed, values, put)
+
+
+def _put(
+    rye: Rye, items: Sequence[SignTarget | ReadItem], values: Mapping[str, Any]
+) -> PutText | None:
+    """Write the text of a call with ``content``, now that it is to be signed, or to wait."""
+    return put_text(items[0], rye.context.spaces.user) if "content" in values else None
 
 
 def _require_executors(items: Sequence[ReadItem]) -> None:
@@ -176,7 +187,12 @@ def _plain(
     return _envelope(rye, reports, values)
 
 
-def _envelope(rye: Rye, reports: Sequence[SignReport], values: Mapping[str, Any]) -> dict[str, Any]:
+def _envelope(
+    rye: Rye,
+    reports: Sequence[SignReport],
+    values: Mapping[str, Any],
+    put: PutText | None = None,
+) -> dict[str, Any]:
     if is_glob(values["item_id"]):
         answer = batch_answer(reports, len(reports), dry_run=values["dry_run"])
     else:
@@ -184,24 +200,36 @@ def _envelope(rye: Rye, reports: Sequence[SignReport], values: Mapping[str, Any]
     return {
         **answer.envelope,
         "project_path": project_of(rye),
-        **of_files(values, reports[0]),
+        **of_text(values, reports[0], put),
+    }
+
+
+def _declined(items: Sequence[ReadItem]) -> dict[str, Any]:
+    """The answer about items that the user was asked about and did not approve."""
+    return {
+        "status": "declined",
+        "items": [item.target.label for item in items],
+        "message": "your user did not approve it; nothing was signed",
     }
 
 
 def _waiting(
-    rye: Rye, items: Sequence[ReadItem], questions: ClientQuestions, *, declined: bool
+    rye: Rye,
+    items: Sequence[ReadItem],
+    questions: ClientQuestions,
+    values: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The answer to an agent about items that were not signed; without an answer they wait."""
-    if declined:
-        return {
-            "status": "declined",
-            "items": [item.target.label for item in items],
-            "message": "your user did not approve it; nothing was signed",
-        }
+    """The answer to an agent about items that wait: the texts are in their files, unsigned."""
     waiting = Proposals(rye.context.spaces.user)
     client = questions.call.caller.client
     before = [waiting.of(one.target.path) for one in items]
-    made = [waiting.add(one, project=project_of(rye) or "", client=client) for one in items]
+    put = _put(rye, items, values)
+    try:
+        made = [waiting.add(one, project=project_of(rye) or "", client=client) for one in items]
+    except LilluxError:  # too many wait
+        if put:
+            put.take_back()
+        raise
     questions.proposed.note(items)
     replaced = [
         f"{new.label}: in place of a text that {old.client or 'another agent'} proposed at"

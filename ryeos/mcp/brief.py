@@ -50,9 +50,6 @@ def brief(
         if name not in left_out and (value not in ("", None, [], {}) or name in _ALWAYS)
     }
     data = kept.get("data")
-    if isinstance(data, Mapping) and data.keys() == _STREAMS:
-        streams = {"stdout": data["stdout"], "stderr": data["stderr"]}
-        kept["data"] = {**streams, "exit": data["return_code"]}
     if is_error and "details" in envelope and "hint" not in envelope:
         kept["details"] = envelope["details"]
     metadata = envelope.get("metadata")
@@ -368,8 +365,9 @@ def _text_of_value(value: object) -> str:
     if isinstance(value, dict) and _is_text_of_file(value):
         told = {n: v for n, v in value.items() if n not in {"success", "content"}}
         return f"{compact(told)}\n{value['content']}" if told else str(value["content"])
-    if isinstance(value, dict) and value.keys() == {"stdout", "stderr", "exit"}:
-        parts = [] if value["exit"] == 0 else [f"exit {value['exit']}"]
+    if isinstance(value, dict) and value.keys() == _STREAMS:
+        code = value["return_code"]
+        parts = [] if code == 0 else [f"return_code {code}"]
         parts += [str(value["stdout"])] if value["stdout"] else []
         parts += [f"stderr:\n{value['stderr']}"] if value["stderr"] else []
         return "\n".join(parts)

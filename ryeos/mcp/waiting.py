@@ -67,7 +67,7 @@ def _repair_of(path: str, spaces: Spaces) -> str:
     if target.kind is not Kind.CONFIG or target.ref is None:
         return ""
     if target.space.tier != PROJECT or gives_rights(target):
-        return "ask your user to repair it"
+        return f"ask your user to run: rye edit {target.ref} --sign"
     return f'propose its repair: sign {{"item_id": "{target.ref}", "content": "..."}}'
 
 

@@ -72,6 +72,9 @@ OWN_TIMEOUT_GRACE_S = 5.0
 # `{command}` means the caller's, never the runtime's own program.
 _CALLERS_ONLY = frozenset({"command", "args", "input_data", "env"})
 _SCRIPT = "shell_script"
+# What the shell calls it, in ``$0`` and in front of its errors: the tool's file where it has the
+# script, else the shell's name, as a caller's own command is no script of a file.
+_NAME_OF_SCRIPT = "shell_name"
 # A runtime with this in its config refuses by itself to load files that were not verified.
 GUARDED = "guarded"
 # A tool in one of these is no program: what it says was parsed from the verified bytes.
@@ -97,6 +100,9 @@ def build_invocation(materials: Materials) -> Invocation:
     command = as_text(fill(config.get("command", ""), names))
     _require_command(command, config, materials)
     command = materials.rights.program(command, materials.child_env, str(cwd))
+    if _SCRIPT in fixed:
+        is_own = _own_template(chain, config) is not None
+        fixed[_NAME_OF_SCRIPT] = anchor.names["tool_path"] if is_own else PurePath(command).name
     arguments = filled_arguments(
         command, config.get("args") or [], names, all_scripts=config.get("shell") is True
     )

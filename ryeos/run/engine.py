@@ -18,7 +18,7 @@ A tool that fails is a result. What Rye cannot do is a `LilluxError`, which the 
 import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -472,7 +472,8 @@ class PrimitiveExecutor:
         except IntegrityError:
             raise
         except LilluxError as error:
-            log.warnings.append(f"{error}; what it says of limits does not count")
+            repair = f"repair it, then: rye sign config:{PurePosixPath(path).with_suffix('')}"
+            log.warnings.append(f"{error}; what it says of limits does not count; {repair}")
             return layers
         return (*layers, *of_project)
 

@@ -8,7 +8,7 @@ An unsigned file counts, with a warning; a tampered one, or one by an untrusted 
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from lillux.errors import UnsafePathError
@@ -112,6 +112,9 @@ class ConfigReader:
                 header = parse_header(file.suffix.lower(), item.text, str(file))
             except MetadataError as error:
                 error.path = str(file)
+                error.hint = (
+                    f"repair it with: rye edit config:{PurePosixPath(path).with_suffix('')}"
+                )
                 raise
         return Layer(space.label, file, header, item.data, is_signed=item.verified)
 

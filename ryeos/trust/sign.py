@@ -45,6 +45,7 @@ from ryeos.items.errors import (
     UnboundSignatureError,
     UnsignedError,
 )
+from ryeos.items.header_values import MetadataError, PlacedMetadataError
 from ryeos.items.headers import is_bare_script
 from ryeos.items.refs import (
     AI_DIRECTORY,
@@ -340,13 +341,13 @@ class Signer:
         items: Sequence[SignTarget | ReadItem],
         *,
         force: bool,
-        require: "Require" = lambda _item, _valid: None,
+        require: "Require" = lambda item, valid: require_no_issues(item, valid.issues),
     ) -> Iterator[SignReport]:
         """Sign in the given order; a failure is a report, and the rest continues.
 
         What was read before is signed as it was read, and only where the file still has these
-        bytes. ``require`` raises what else is wrong with one. Many files wait for the disk
-        together.
+        bytes. ``require`` raises what is wrong with one: its issues, and what else it knows of.
+        Many files wait for the disk together.
         """
         done, together = 0, 1
         while done < len(items):
@@ -398,7 +399,7 @@ class Signer:
         self, item: ReadItem, require: "Require", *, force: bool
     ) -> "_BegunSigning | SignReport":
         target = item.target
-        valid = validate_item(target, item.data)  # (2)
+        valid = examine_item(target, item.data)  # (2)
         require(item, valid)
         current = None if force else self._valid_signature(item, valid.identity)
         if current:
@@ -495,18 +496,32 @@ class ValidItem:
     """A file that may be signed: its text taken apart, and the item that it is signed as.
 
     ``signed`` is None where the signature goes beside the file, ``identity`` where it is outside
-    of the folders of kinds. ``header`` is what the file says, where it was read.
+    of the folders of kinds. ``header`` is what the file says, where it was read. ``issues`` are the
+    rules of its kind that it breaks: with one it is signed as nothing, see `examine_item`.
     """
 
     signed: SignedText | None
     identity: Identity | None
     header: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    issues: tuple[str, ...] = ()
 
 
 def validate_item(target: SignTarget, data: bytes) -> ValidItem:
     """Validate a file and take its text apart.
 
     Raises ItemValidationError, SignatureFormatError, MetadataError.
+    """
+    found = examine_item(target, data)
+    if found.issues:
+        raise ItemValidationError(str(target.path), found.issues)
+    return found
+
+
+def examine_item(target: SignTarget, data: bytes) -> ValidItem:
+    """As `validate_item`, with the rules that the item breaks among the result.
+
+    Who knows further rules reports all of them at once. Raises as `validate_item`, where a file
+    cannot be read far enough to look at its fields.
     """
     where = str(target.path)
     suffix = target.verify_target.suffix
@@ -531,7 +546,7 @@ def validate_item(target: SignTarget, data: bytes) -> ValidItem:
             hint="delete the shebang; the runtime chooses the interpreter",
         )
     file_type = target.verify_target.file_type
-    header = extract(target.kind, suffix, compose(signed, form), where, file_type)
+    header = _header(target, compose(signed, form))
     if suffix == ".sh" and "executor_id" in header:
         header.setdefault("tool_type", "bash")
     further = file_type.rules if file_type else ()
@@ -544,13 +559,38 @@ def validate_item(target: SignTarget, data: bytes) -> ValidItem:
         issues = (*issues, *_manifest_problems(text))
     elif target.kind is Kind.TOOL and suffix == ".py":
         issues = (*issues, *_list_problems(text))
-    if issues:
-        raise ItemValidationError(where, issues)
-    hashed_text(target.kind, signed, where)
-    return ValidItem(signed, target.verify_target.identity(version_in(header)), header)
+    if not issues:
+        hashed_text(target.kind, signed, where)
+    return ValidItem(signed, target.verify_target.identity(version_in(header)), header, issues)
+
+
+def _header(target: SignTarget, text: str) -> dict[str, Any]:
+    """What a text says of itself. Raises MetadataError, with its line and column if known."""
+    at, where = target.verify_target, str(target.path)
+    try:
+        return extract(target.kind, at.suffix, text, where, at.file_type)
+    except MetadataError as error:
+        if error.column is None:
+            raise
+        raise PlacedMetadataError(error, where) from None
 
 
 Require = Callable[[ReadItem, ValidItem], None]
+
+
+def require_no_issues(
+    item: ReadItem,
+    issues: Sequence[str],
+    placed: Sequence[tuple[str, tuple[int, int]]] = (),
+) -> None:
+    """Raise ItemValidationError for an item with issues, each of them once.
+
+    ``placed`` are further ones, with line and column.
+    """
+    if issues or placed:
+        every = (*dict.fromkeys(issues), *(issue for issue, _ in placed))
+        positions = [position for _, position in placed]
+        raise ItemValidationError(str(item.target.path), every, positions)
 
 
 def version_in(header: Mapping[str, Any]) -> str:

@@ -193,6 +193,22 @@ def test_without_a_clear_yes_nothing_is_signed(
     assert machine.run("run", "mine/x").returncode == 4
 
 
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_text_that_is_declined_is_written_nowhere(
+    machine: Machine, start: Start, *, is_new: bool
+) -> None:
+    agent = start(elicitation=True)
+    path = machine.project / f".ai/tools/mine/{'new' if is_new else 'x'}.yaml"
+    before = None if is_new else path.read_bytes()
+    text = (machine.project / ".ai/tools/mine/x.yaml").read_text("utf-8") + "# more\n"
+    call, question = agent.question_on("sign", item_id=f"tool:mine/{path.stem}", content=text)
+
+    agent.answer(question, {"action": "decline"})
+
+    assert envelope_of(agent.client.result(call))["status"] == "declined"
+    assert (path.read_bytes() if path.exists() else None) == before
+
+
 @pytest.mark.parametrize(
     "more",
     [

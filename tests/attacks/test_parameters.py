@@ -31,7 +31,16 @@ HOSTILE = [
 RESERVED = [
     *("command", "args", "env", "input_data", "tool_path", "tool_dir", "params_json", "__x"),
     *("__class__", "project_path", "user_space", "system_space", "anchor_path", "runtime_lib"),
-    *("tool_id", "shell_script", "server", "tool_name", "fixed_params", "params_key", "config"),
+    *(
+        "tool_id",
+        "shell_script",
+        "shell_name",
+        "server",
+        "tool_name",
+        "fixed_params",
+        "params_key",
+        "config",
+    ),
     *("executor_id", "resolved_config", "shell", "max_output_bytes", "script", "script_from"),
     *("dry_run", "trace", "thread", "async", "timeout_s", "extra_env", "${HOME}", "{x}", "", " "),
 ]

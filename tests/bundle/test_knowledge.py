@@ -23,6 +23,7 @@ CONCEPTS = (
     "rye/core/signing-and-integrity",
     "rye/core/templating-systems",
     "rye/core/terminology",
+    "rye/core/configuration",
     "rye/core/capability-strings",
     "rye/core/input-interpolation",
     "rye/core/parsers",

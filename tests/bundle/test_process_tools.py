@@ -61,7 +61,7 @@ def test_a_finished_run_shows_only_its_output(project: Machine) -> None:
         "thread_id": thread_id[-4:],
         "item_id": f"tool:{BASH}",
         "state": "error",
-        "exit": 3,
+        "return_code": 3,
         "stdout": "hi\n",
         "stderr": "no\n",
         "error": "no",

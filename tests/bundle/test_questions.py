@@ -4,9 +4,11 @@ import pytest
 
 from lillux.cancellation import Cancellation
 from ryeos.app.progress import CallContext
+from ryeos.app.settings import SETTINGS
 from ryeos.app.verbs import answer
 from ryeos.app.workspace import Rye
-from ryeos.items.refs import Space
+from ryeos.items.refs import Space, id_gives_rights
+from tests.support.built import ROOT
 from tests.support.workspace import Workspace
 
 # What a model types, and what is first or second: `|` between equals.
@@ -97,6 +99,24 @@ _QUESTIONS = {
     ),
     "test a tool": "tool:rye/core/testing/test|knowledge:rye/testing/item-tests",
     "lock versions": "tool:rye/core/lock/lock",
+    "environment variable missing": "knowledge:rye/core/secrets",
+    "run python code": "knowledge:rye/authoring/tool-format|tool:rye/bash/bash",
+    "show receipts": "knowledge:rye/core/processes",
+    "trust a key": "knowledge:rye/core/signing-and-integrity|tool:rye/core/keys/keys",
+    "search and replace": (
+        "knowledge:rye/file-system/file-operations|tool:rye/file-system/edit_lines"
+    ),
+    "delete file": "knowledge:rye/file-system/file-operations|tool:rye/bash/bash",
+    "undo a change": "knowledge:rye/file-system/file-operations",
+    "webhook": "tool:rye/core/remote/remote",
+    "cancel run": "tool:rye/core/processes/cancel",
+    "limit cost": "knowledge:rye/core/configuration",
+    "timeout": "knowledge:rye/core/configuration",
+    "settings": "knowledge:rye/core/configuration",
+    "configuration file": "knowledge:rye/core/configuration",
+    "resilience.yaml": "knowledge:rye/core/configuration",
+    "agent.yaml": "knowledge:rye/core/configuration",
+    "sandbox.yaml": "knowledge:rye/core/configuration",
 }
 
 
@@ -119,6 +139,22 @@ def test_there_are_sixty_questions() -> None:
 @pytest.mark.parametrize(("query", "wanted"), _QUESTIONS.items(), ids=str)
 def test_a_question_finds_its_answer_first_or_second(rye: Rye, query: str, wanted: str) -> None:
     assert set(found(rye, query)[:2]) & set(wanted.split("|"))
+
+
+@pytest.mark.parametrize("path", SETTINGS)
+def test_the_name_and_the_path_of_a_settings_file_find_the_page_on_it(rye: Rye, path: str) -> None:
+    for query in (path, path.rpartition("/")[2]):
+        assert "knowledge:rye/core/configuration" in found(rye, query)[:2]
+
+
+@pytest.mark.parametrize("path", SETTINGS)
+def test_the_page_on_configuration_names_each_file_and_whether_an_agent_may_propose_it(
+    path: str,
+) -> None:
+    page = (ROOT / "bundle.ai/knowledge/rye/core/configuration.md").read_text("utf-8")
+
+    (row,) = [line for line in page.splitlines() if line.startswith("| `") and f"`{path}`" in line]
+    assert row.split("|")[3].strip().startswith("no" if id_gives_rights(path) else "yes")
 
 
 @pytest.mark.parametrize(

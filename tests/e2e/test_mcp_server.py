@@ -109,7 +109,7 @@ def test_a_tool_is_run(client: McpClient) -> None:
     assert answer == {
         "status": "success",
         "item_id": BASH,
-        "data": {"stdout": "hi\n", "stderr": "warned\n", "exit": 0},
+        "data": {"stdout": "hi\n", "stderr": "warned\n", "return_code": 0},
     }
 
 
@@ -120,7 +120,7 @@ def test_a_tool_that_fails_is_an_error_with_its_output(client: McpClient) -> Non
 
     answer = envelope_of(result)
     assert (result["isError"], answer["code"]) == (True, "EXECUTION_FAILED")
-    assert (answer["data"]["stdout"], answer["data"]["exit"]) == ("before\n", 3)
+    assert (answer["data"]["stdout"], answer["data"]["return_code"]) == ("before\n", 3)
 
 
 def test_a_directive_is_rendered(client: McpClient) -> None:

@@ -84,6 +84,7 @@ ACTS = st.one_of(
 @example([("open", "b", os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK, 0o600), ("truncate", "b/", 0)])
 @example([("open", "b", os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK, 0o600), ("link", "b/", "a")])
 @example([("symlink", "a", "b"), ("link", "b/", "c")])
+@example([("link", "a/.", "b"), ("link", "a/.", "b/"), ("link", "a/..", "a"), ("link", "a", "./c")])
 @example([("symlink", "b", "b"), ("link", "b/", "c"), ("link", "b", "c")])
 @example([("symlink", "a", "b"), ("open", "b", os.O_RDWR | os.O_DIRECTORY | os.O_NONBLOCK, 0o600)])
 def test_a_sequence_of_changes_has_the_result_that_it_has_elsewhere(

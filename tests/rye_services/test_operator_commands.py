@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import insert
 
+from lillux.signing import compute_key_fingerprint, generate_keypair
 from rye_services.audit import Audit
 from rye_services.cli import main
 from rye_services.data_folder import open_database
@@ -103,6 +104,36 @@ def test_an_unknown_user_is_not_found(console: Console) -> None:
         3,
         "error: user 'eve': expected a user known to this node, found none",
     )
+
+
+def test_what_lists_print_is_accepted_where_a_user_or_an_execution_is_asked(
+    console: Console, ada: str, tmp_path: Path
+) -> None:
+    _execution(console, "mine/t-1795828942509", state="completed")
+    _execution(console, "mine/t-1795828942777", state="completed")
+    pair = generate_keypair()
+    fingerprint = compute_key_fingerprint(pair.public_pem)
+    pem = tmp_path / "ben.pem"
+    pem.write_bytes(pair.public_pem)
+    console.json("keys", "add", str(pem), "--label", "Ben's laptop")
+
+    for typed in (fingerprint, f"fp:{fingerprint}", fingerprint[:8], "Ben's laptop"):
+        user = console.json("users", "show", typed)["user"]
+        assert (user["id"], user["stored_bytes"]) == (fingerprint, 0)
+    assert console.json("users", "show", "ad")["user"]["id"] == ada
+    assert console.text("jobs", "logs", "mine/t-17958289425")[0] == 0
+    status, error = console.text("jobs", "logs", "mine/t-1795828942")
+    assert status == 2
+    assert "expected one, it may be any of mine/t-1795828942509, mine/t-1795828942777" in error
+
+
+def test_times_of_a_user_are_shown_as_people_read_them(console: Console, ada: str) -> None:
+    _execution(console, "t1", state="completed")
+
+    _, text = console.text("users", "show", ada)
+
+    assert "last seen      2001-02-03 04:05:06 UTC" in text
+    assert "T04:05" not in text
 
 
 def test_a_quota_applies_to_one_user_and_can_be_reset(console: Console, ada: str) -> None:

@@ -841,6 +841,11 @@ def _text(value: object) -> str:
     return cut(value if isinstance(value, str) else json_text(value))
 
 
+def _log_text(value: object) -> str:
+    """The log of a step: its end, as the last lines tell most."""
+    return value[-_LONGEST_FIELD:] if isinstance(value, str) else ""
+
+
 def _steps_in(data: bytes) -> tuple[str, tuple[Step, ...]]:
     """The graph of a transcript, and its steps; invalid lines are passed over."""
     graph, found = "", []
@@ -863,6 +868,7 @@ def _steps_in(data: bytes) -> tuple[str, tuple[Step, ...]]:
             took_s=max(0.0, took_s),
             note=_text(payload.get("error")),
             result=_text(payload.get("node_result_hash")),
+            log=_log_text(payload.get("log")),
         )
         for ended_s, took_s, payload in found[:_MOST_STEPS]
     )

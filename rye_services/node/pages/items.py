@@ -106,10 +106,13 @@ def fields_of(schema: Mapping[str, Any]) -> tuple[Field, ...]:
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, Mapping) or len(properties) > _MOST_FIELDS:
         return ()
-    needed = required if isinstance(required, list) else []
+    needed = [str(name) for name in required] if isinstance(required, list) else []
+    further: dict[str, Any] = {
+        name: {} for name in needed[: _MOST_FIELDS - len(properties)] if name not in properties
+    }
     return tuple(
         _field(str(name), about if isinstance(about, Mapping) else {}, is_required=name in needed)
-        for name, about in properties.items()
+        for name, about in {**properties, **further}.items()
     )
 
 
@@ -141,7 +144,11 @@ def _json(value: object) -> str:
 
 
 def parameters_of(fields: tuple[Field, ...], typed: Mapping[str, str]) -> dict[str, Any]:
-    """The parameters of a form; a field that was left empty is none. Raises RequestProblem."""
+    """The parameters of a form; a field that was left empty is none.
+
+    Raises RequestProblem for what is no value, and with the names of those that are missing: it is
+    said here, before a run is kept of what cannot run.
+    """
     given: dict[str, Any] = {}
     for one in fields:
         text = typed.get(f"{FIELD}{one.name}", "")
@@ -155,6 +162,8 @@ def parameters_of(fields: tuple[Field, ...], typed: Mapping[str, str]) -> dict[s
         if not isinstance(further, dict):
             raise RequestProblem(400, "Further parameters: expected a JSON object.")
         given = {**further, **given}
+    if missing := [one.name for one in fields if one.is_required and one.name not in given]:
+        raise RequestProblem(400, f"{', '.join(missing)}: required, and empty here.")
     return given
 
 

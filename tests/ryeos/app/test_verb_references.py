@@ -21,6 +21,9 @@ from tests.support.workspace import Workspace
         ("mine/x.py", None),
         ("tool:mine/x.py", None),
         ("tool:./mine/x.py", None),
+        (".ai/tools/mine/x.py", None),
+        ("./.ai/tools/mine/x", "tool"),
+        ("tool:.ai/tools/mine/x.py", None),
     ],
 )
 def test_every_spelling_means_the_item(

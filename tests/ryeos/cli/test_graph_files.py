@@ -62,6 +62,40 @@ def test_a_draft_is_validated_by_its_id_with_line_and_column(cli: CommandLine) -
     assert (error["line"], error["column"]) == (line, 7)
 
 
+def test_a_text_that_is_no_yaml_has_line_and_column_where_it_is_validated_and_signed(
+    signer: CommandLine,
+) -> None:
+    broken = NEEDS_GOODS.replace('"cat goods"}}', '"cat goods"}')
+    path = graph(signer, "draft", broken)
+    line = 1 + path.read_text("utf-8").splitlines().index(
+        '      assign: {goods: "${result.stdout | trim}"}'
+    )
+
+    done = signer("graph", "validate", "mine/draft")
+    (error,) = signer("graph", "validate", "mine/draft", "--json").json["errors"]
+    signed = signer("sign", "tool:mine/draft")
+
+    words = "expected YAML: did not find expected ',' or '}'"
+    assert done.status == 1
+    assert done.stdout == f".ai/tools/mine/draft.yaml:{line}:7: error: {words}\n"
+    assert (error["message"], error["line"], error["column"]) == (words, line, 7)
+    assert signed.status == 6
+    assert signed.stderr.startswith(f"error: {path}:{line}:7: yaml header: {words}\n")
+    assert "cause:" not in signed.stderr
+
+
+def test_a_graph_that_is_refused_by_sign_has_line_and_column_of_each_problem(
+    signer: CommandLine,
+) -> None:
+    path = graph(signer, "draft", NEEDS_GOODS.replace("next: done", "next: dne"))
+    lines = path.read_text("utf-8").splitlines()
+    line = 1 + lines.index("      next: dne")
+
+    signed = signer("sign", "tool:mine/draft")
+
+    assert signed.stderr.startswith(f"error: {path}:{line}:7: config.nodes.fetch.next: ")
+
+
 def test_a_problem_of_what_is_not_there_has_the_place_of_what_should_hold_it(
     cli: CommandLine,
 ) -> None:

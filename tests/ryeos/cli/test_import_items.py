@@ -66,6 +66,62 @@ def test_no_secret_is_written_into_an_item_or_shown(signer: CommandLine) -> None
     assert kept.stat().st_mode & 0o777 == 0o600
 
 
+API = """\
+openapi: 3.0.0
+info: {title: Pets, version: "1"}
+servers: [{url: https://pets.example.com}]
+paths: {/pets: {get: {operationId: listPets, responses: {"200": {description: ok}}}}}
+"""
+CODEX = '[mcp_servers.e]\ncommand = "echo"\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "ref"),
+    [
+        ("api.yaml", API, "tool:api/pets/list-pets"),
+        ("mcp.json", API, "tool:api/pets/list-pets"),
+        ("nn.json", json.dumps({"mcpServers": {"e": {"command": "echo"}}}), "tool:mcp/servers/e"),
+        ("x", '// mine\n{"servers": {"e": {"url": "https://e.example"}}}', "tool:mcp/servers/e"),
+        ("openapi.json", json.dumps({"e": {"command": "echo"}}), "tool:mcp/servers/e"),
+        ("settings.toml", CODEX, "tool:mcp/servers/e"),
+    ],
+)
+def test_a_document_is_of_the_kind_that_its_content_says(
+    cli: CommandLine, name: str, text: str, ref: str
+) -> None:
+    (cli.project / name).write_text(text, "utf-8")
+
+    done = cli("import", name, "--dry-run")
+
+    assert done.status == 0, done.stderr
+    assert ref in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "found"),
+    [
+        ("nn.json", b'{"foo": 1, "bar": {}}', "found JSON with foo, bar"),
+        ("half.json", b'{"a": ', "found JSON that cannot be read: line 1, column 7"),
+        ("list.yaml", b"- a\n", "found YAML without keys"),
+        ("compose.yaml", b"services:\n  web: {}\n", "found YAML with services"),
+        ("package.lock.json", b'{"repository": {"url": "x"}, "name": "n"}', "found JSON with"),
+        ("pdf.md", b"---\nname: pdf\ndescription: d\n---\n# x\n", "found the text of a skill"),
+        ("x.bin", b"\xff\xfe\x00", "found no UTF-8"),
+    ],
+)
+def test_a_file_of_no_known_kind_says_what_was_expected_and_found(
+    cli: CommandLine, name: str, data: bytes, found: str
+) -> None:
+    (cli.project / name).write_bytes(data)
+
+    done = cli("import", name)
+
+    assert done.status == 2
+    assert "expected MCP servers in the settings of a client; skills" in done.stderr
+    assert found in done.stderr
+    assert f"rye import {name} --from" in done.stderr
+
+
 def test_an_existing_item_is_not_overwritten_without_consent(signer: CommandLine) -> None:
     settings(signer, echo=ECHO)
     signer("import", "--yes")

@@ -6,7 +6,7 @@ import pytest
 
 from lillux.signing import compute_key_fingerprint, generate_keypair, load_keypair
 from ryeos.trust.store import parse_key_document
-from tests.support.command_line import CommandLine
+from tests.support.command_line import CommandLine, Stranger
 
 # RFC 8410, section 10.3: a version 2 text, with its public half inside, is written by others.
 PRIVATE_V2 = b"""\
@@ -150,6 +150,24 @@ def test_show_prints_fingerprint_and_public_key(signer: CommandLine) -> None:
 
     fingerprint = compute_key_fingerprint(keypair.public_pem)
     assert shown.stdout == f"{fingerprint}\n{keypair.public_pem.decode()}"
+
+
+def test_show_takes_the_id_of_a_key_that_list_prints(
+    signer: CommandLine, stranger: Stranger
+) -> None:
+    pem = stranger.pem_file(signer.project)
+    assert signer("keys", "trust", pem, "--owner", "ada").status == 0
+
+    for typed in (stranger.fingerprint, f"fp:{stranger.fingerprint}", stranger.fingerprint[:9]):
+        shown = signer.json("keys", "show", typed)
+        assert (shown["fingerprint"], shown["counts"]) == (stranger.fingerprint, True)
+        assert shown["public_pem"] == Path(pem).read_text("utf-8")
+        assert [one["owner"] for one in shown["documents"]] == ["ada"]
+    text = signer("keys", "show", stranger.fingerprint).stdout
+    assert stranger.fingerprint in text
+    assert "BEGIN PUBLIC KEY" in text
+    unknown = signer("keys", "show", "0123456789abcdef")
+    assert (unknown.status, "rye keys list" in unknown.stderr) == (3, True)
 
 
 @pytest.mark.parametrize("command", [("show",), ("export",), ("export", "me.pem")])

@@ -68,6 +68,26 @@ def test_a_command_that_needs_user_space_says_how_to_name_another(
     assert WAY_OUT in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("client", ["cursor", "vscode", "codex", "claude-desktop"])
+def test_settings_of_a_client_that_cannot_be_written_are_named_with_other_ways(
+    sealed: CommandLine, client: str
+) -> None:
+    program = sealed.project / "rye.pyz"
+    program.touch()
+    options = ("--program", program, "--python", sys.executable)
+    path = sealed.json("mcp", "config", client, *options)["path"]
+
+    done = sealed("mcp", "install", client, *options)
+
+    assert done.status == 1
+    assert done.stderr.startswith(f"error: {path}: cannot be written: ")
+    assert f"rye mcp config {client}" in done.stderr
+    assert ("--scope project" in done.stderr) is (client != "claude-desktop")
+    assert "Traceback" not in done.stderr
+    assert "cause:" not in done.stderr
+    assert "USER_SPACE" not in done.stderr  # user space is not what the file is in
+
+
 def test_another_user_space_is_enough(sealed: CommandLine, tmp_path: Path) -> None:
     sealed("new", "tool", "mine/hello")
     space = str(tmp_path / "space")

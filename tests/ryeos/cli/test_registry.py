@@ -438,6 +438,15 @@ def test_api_keys_are_made_and_revoked(client: Client) -> None:
     assert revoked["name"] == "ci"
 
 
+def test_an_api_key_is_revoked_by_its_beginning_as_the_list_shows_it(client: Client) -> None:
+    made = client.cli.json("registry", "keys", "create", "laptop")
+    listed = client.cli("registry", "keys", "list").stdout
+    beginning = next(line.split()[1] for line in listed.splitlines() if "laptop" in line)
+    assert made["key"].startswith(beginning) or beginning in made["key"]
+
+    assert client.cli.json("registry", "keys", "revoke", beginning)["name"] == "laptop"
+
+
 def test_a_namespace_is_claimed_once(client: Client, shared_registry: Registry) -> None:
     name = f"{client.account.name}-two"
 

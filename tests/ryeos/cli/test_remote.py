@@ -1,6 +1,7 @@
 """``rye remote ...`` against a real node, as a user types it."""
 
 import os
+import re
 import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -339,6 +340,8 @@ def test_a_tool_runs_on_the_node(user: User) -> None:
     assert [row["state"] for row in threads] == ["completed"]
     shown = user.cli("remote", "thread", threads[0]["thread_id"])
     assert "completed" in shown.stdout
+    assert re.search(r"created_at: +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\n", shown.stdout)
+    assert not re.search(r"\dT\d\d:", shown.stdout)
     history = user.cli("remote", "history").stdout.splitlines()
     assert [line.split()[4] for line in history] == ["execution", "push"]
 

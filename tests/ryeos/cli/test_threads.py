@@ -1,5 +1,7 @@
 """``rye threads`` without a runner: help, mistakes, an empty registry."""
 
+import re
+
 import pytest
 
 from ryeos.cli.commands import HIDDEN
@@ -120,6 +122,20 @@ def test_a_shown_thread_has_its_fields_and_the_end_of_its_log(
     assert shown["result"] is None
     assert (logs["log"], logs["truncated"]) == ("a line\n\N{REPLACEMENT CHARACTER}\n", False)
     assert logs["path"] == shown["thread"]["log"]
+
+
+def test_times_of_a_thread_are_for_people_but_in_json(
+    cli: CommandLine, registry: ThreadRegistry
+) -> None:
+    add(registry, ID, Status.COMPLETED)
+
+    text = cli("threads", "show", ID).stdout
+    row = cli.json("threads", "show", ID)["thread"]
+
+    times = re.findall(r"(?:created|updated|completed) at: +(.+)", text)
+    assert len(times) == 3
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", one) for one in times)
+    assert "T" in row["created_at"]
 
 
 def test_following_is_for_people(cli: CommandLine, registry: ThreadRegistry) -> None:

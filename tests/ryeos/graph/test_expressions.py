@@ -14,6 +14,7 @@ from ryeos.graph.expressions import (
     MAX_TEXT_CHARS,
     ExpressionError,
     fill,
+    look_up,
     problems,
     references,
     unquoted_in,
@@ -341,6 +342,21 @@ def test_a_template_is_never_changed() -> None:
     result["b"].append(2)
 
     assert template == {"a": ["${inputs.x}"], "b": [1]}
+
+
+@pytest.mark.parametrize(
+    ("result", "found"),
+    [
+        ({"return_code": 3}, 3),
+        ({"return_code": 3, "exit": 4}, 4),
+        ({"return_code": 0}, 0),
+        ({}, None),
+    ],
+)
+def test_the_older_word_for_the_status_of_a_program_is_read(
+    result: dict[str, int], found: int | None
+) -> None:
+    assert look_up({"result": result}, ("result", "exit")) == found
 
 
 def test_the_paths_of_a_template_are_reported() -> None:

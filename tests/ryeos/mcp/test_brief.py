@@ -43,7 +43,7 @@ def test_a_caller_who_requests_everything_gets_everything(name: str) -> None:
         (0, "0"),
         (None, "null"),
         ({"stdout": "hi\n", "stderr": "", "return_code": 0}, "hi\n"),
-        ({"stdout": "hi", "stderr": "no", "return_code": 3}, "exit 3\nhi\nstderr:\nno"),
+        ({"stdout": "hi", "stderr": "no", "return_code": 3}, "return_code 3\nhi\nstderr:\nno"),
         ({"stdout": "", "stderr": "", "return_code": 0}, "success"),
     ],
 )
@@ -57,7 +57,7 @@ def test_an_error_says_its_cause_first_then_the_hint_and_the_output() -> None:
 
     text = text_of(brief("execute", failed))
 
-    assert text == "EXECUTION_FAILED: bad\nhint: look\nexit 3\nout\n"
+    assert text == "EXECUTION_FAILED: bad\nhint: look\nreturn_code 3\nout\n"
     more = executed(status="error", error="bad", code="X", data={**data, "stderr": "a\nbad\n"})
     assert text_of(brief("execute", more)).endswith("\n\nstderr:\na\nbad\n")
 

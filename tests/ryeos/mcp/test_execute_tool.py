@@ -49,6 +49,25 @@ def test_dry_run_among_the_parameters_runs_nothing(
 
 
 @posix_only
+def test_errors_of_a_command_begin_as_those_of_bash(rye: Rye) -> None:
+    answered = execute(rye, BASH, parameters={"command": "no_such_program; cd /none; echo $0"})
+
+    first, second = answered["data"]["stderr"].splitlines()
+    assert first == "bash: line 1: no_such_program: command not found"
+    assert second.startswith("bash: line 1: cd: /none: ")
+    assert answered["data"]["stdout"] == "bash\n"
+
+
+@posix_only
+def test_the_errors_of_a_script_of_a_tool_name_its_file(rye: Rye, workspace: Workspace) -> None:
+    path = workspace.project.signed_yaml("mine/b", "config: {script: no_such_program}")
+
+    answered = execute(rye, "tool:mine/b")
+
+    assert answered["data"]["stderr"] == f"{path}: line 1: no_such_program: command not found\n"
+
+
+@posix_only
 def test_dry_run_that_is_neither_true_nor_false_is_refused(rye: Rye, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
 
@@ -88,7 +107,7 @@ def test_the_id_of_a_run_gives_its_answer_and_until_then_its_output(workspace: W
     assert then == {"name": "execute", "arguments": asks}
     assert first["status"] == "running"
     assert last["status"] == "error"
-    assert last["data"] == {"stdout": "begun\ndone\n", "stderr": "", "exit": 3}
+    assert last["data"] == {"stdout": "begun\ndone\n", "stderr": "", "return_code": 3}
 
 
 def test_a_run_takes_no_parameters(rye: Rye) -> None:

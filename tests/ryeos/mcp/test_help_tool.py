@@ -232,7 +232,7 @@ def test_a_template_is_a_whole_item_with_its_calls(workspace: Workspace, kind: s
 def test_a_template_of_an_unknown_kind_lists_the_kinds(workspace: Workspace) -> None:
     answered = helped(workspace, "template:perl")
 
-    assert answered["did_you_mean"] == [f"template:{kind}" for kind in KINDS]
+    assert answered["did_you_mean"] == [f"template:{kind}" for kind in (*KINDS, "config")]
 
 
 def test_an_error_is_explained_with_its_fix(workspace: Workspace) -> None:

@@ -49,7 +49,7 @@ def test_each_stream_is_cut_and_both_are_kept(context: Context) -> None:
 
     structured = structure(result)
     assert "[2000 characters left out]" in structured["data"]["stdout"]
-    assert (structured["data"]["stderr"], structured["data"]["exit"]) == ("short", 0)
+    assert (structured["data"]["stderr"], structured["data"]["return_code"]) == ("short", 0)
     assert kept(context, structured) == f"--- stdout ---\n{LONG}\n--- stderr ---\nshort\n"
 
 

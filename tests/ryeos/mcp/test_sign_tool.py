@@ -18,8 +18,11 @@ from ryeos.items.errors import (
     SystemImmutableError,
     VerbArgumentError,
 )
+from ryeos.items.refs import Kind
 from tests.support.errors import coded
 from tests.support.workspace import Workspace
+
+CONFIG = 'version: "1.0.0"\ncategory: mine\n'
 
 
 @pytest.fixture
@@ -82,12 +85,98 @@ def test_a_text_that_was_replaced_is_named(workspace: Workspace, rye: Rye) -> No
     assert "prior_text" not in again
 
 
-def test_a_text_that_is_not_signed_is_named(workspace: Workspace, rye: Rye) -> None:
-    answered = signed(rye, "knowledge:mine/broken", content="```yaml\nname: [\n```\n")
+_REFUSED = {
+    "tool:mine/x": 'version: "new"\ntool_type: bash\ncategory: mine\n',
+    "directive:mine/x": "# no header\n",
+    "knowledge:mine/x": "```yaml\nname: [\n```\n",
+    "config:mine/x": "a: [\n",
+}
+
+
+@pytest.mark.parametrize(("item_id", "text"), _REFUSED.items())
+def test_a_text_that_is_refused_is_written_nowhere(rye: Rye, item_id: str, text: str) -> None:
+    answered = signed(rye, item_id, content=text)
 
     assert answered["status"] == "error"
-    assert answered["unsigned_text"] == ".ai/knowledge/mine/broken.md"
-    assert (workspace.project_path / answered["unsigned_text"]).is_file()
+    assert answered["hint"].endswith("nothing was written")
+    assert not Path(answered["path"]).exists()
+
+
+@pytest.mark.parametrize("item_id", _REFUSED)
+def test_a_text_that_is_refused_leaves_the_one_that_is_there(
+    workspace: Workspace, rye: Rye, item_id: str
+) -> None:
+    project = workspace.project
+    kind = item_id.partition(":")[0]
+    path = {
+        "tool": lambda: project.yaml_tool("mine/x", "config: {script: 'true'}"),
+        "directive": lambda: project.directive("mine/x"),
+        "knowledge": lambda: project.knowledge("mine/x"),
+        "config": lambda: project.write("config/mine/x.yaml", CONFIG),
+    }[kind]()
+    project.sign(path)
+    before = path.read_bytes()
+
+    answered = signed(rye, item_id, content=_REFUSED[item_id])
+
+    assert (answered["status"], Path(answered["path"])) == ("error", path)
+    assert path.read_bytes() == before
+    assert "prior_text" not in answered
+
+
+@pytest.mark.parametrize("prefix", ["", "config:", "./"])
+def test_the_path_of_a_file_is_the_item_that_a_text_is_for(
+    workspace: Workspace, rye: Rye, prefix: str
+) -> None:
+    answered = signed(rye, f"{prefix}.ai/config/mine/x.yaml", content=CONFIG)
+
+    assert answered["ref"] == "config:mine/x"
+    assert Path(answered["path"]) == workspace.project.space.directory(Kind.CONFIG) / "mine/x.yaml"
+
+
+def test_without_a_key_no_text_is_written(workspace: Workspace) -> None:
+    with pytest.raises(NoSigningKeyError):
+        signed(workspace.rye(), "config:mine/x", content=CONFIG)
+
+    assert not workspace.project.space.directory(Kind.CONFIG).exists()
+
+
+def test_all_problems_of_a_config_are_reported_at_once(rye: Rye) -> None:
+    text = "version: 1\ndefaults: {timeout: soon, tme: 3}\nlimits: {a: 1}\ntools: 7\n"
+
+    issues = answer(rye, "sign", {"item_id": "config:execution/execution", "content": text})
+
+    said = issues.envelope["issues"]
+    assert [one.partition(":")[0] for one in said] == [
+        "Field 'version' must be a string, got integer",
+        "Missing required field",
+        "/defaults/timeout",
+        "/defaults/tme",
+        "/limits",
+        "/tools",
+    ]
+    assert '(known: "defaults", "tools")' in said[4]
+
+
+def test_all_problems_of_the_nodes_of_a_user_are_reported_at_once(
+    workspace: Workspace, rye: Rye
+) -> None:
+    text = 'remotes: {"a b": {url: "ftp://x"}, c: {url: "no", timeout: -1}}\n'
+    workspace.user.write("config/remotes/remotes.yaml", CONFIG.replace("mine", "remotes") + text)
+
+    answered = signed(rye, "config:remotes/remotes", source="user")
+
+    assert len(answered["issues"]) == 4
+
+
+def test_all_problems_of_a_tool_are_reported_at_once(rye: Rye) -> None:
+    text = 'version: "new"\ntool_type: bash\nexecutor_id: mine/none\ncategory: other\n'
+
+    issues = signed(rye, "tool:mine/x", content=text)["issues"]
+
+    assert any("version" in one for one in issues)
+    assert any("category" in one for one in issues)
+    assert any(one.startswith("executor_id: no such item") for one in issues)
 
 
 def test_a_dry_run_writes_nothing_and_needs_no_key(workspace: Workspace) -> None:
@@ -283,6 +372,7 @@ def test_a_summary_counts_the_newly_signed_items(workspace: Workspace, rye: Rye)
 def test_a_new_text_gets_the_suffix_of_its_language(
     rye: Rye, workspace: Workspace, text: str, suffix: str
 ) -> None:
-    answer(rye, "sign", {"item_id": "tool:mine/new", "content": text})
+    answered = signed(rye, "tool:mine/new", content=text)
 
-    assert (workspace.project.space.ai / "tools" / "mine" / f"new{suffix}").is_file()
+    path = workspace.project.space.ai / "tools" / "mine" / f"new{suffix}"
+    assert Path(answered["path"]) == path

@@ -58,7 +58,7 @@ def test_a_tool_that_fails_is_a_task_that_completed_with_an_error(workspace: Wor
 
     assert (done["status"], done["statusMessage"]) == ("completed", "no")
     assert done["result"]["isError"] is True
-    assert done["result"]["structuredContent"]["data"]["exit"] == 3
+    assert done["result"]["structuredContent"]["data"]["return_code"] == 3
 
 
 def test_a_large_result_is_kept_once_however_often_it_is_requested(workspace: Workspace) -> None:

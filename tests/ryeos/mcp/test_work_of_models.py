@@ -90,6 +90,8 @@ def tool(body: str) -> str:
     )
 
 
+CONFIG = 'version: "1.0.0"\ncategory: execution\ndefaults: {{timeout: {}}}\n'
+
 GRAPH = """\
 version: "1.0.0"
 tool_type: graph
@@ -475,7 +477,8 @@ def test_limits_of_a_project_that_cannot_be_read_stop_no_tool_and_are_repaired_b
     again = model.run("rye/bash/bash", command="echo hi")
 
     assert ran["data"]["stdout"] == "hi\n"
-    assert any(str(path) in one for one in ran["warnings"])
+    (warning,) = [one for one in ran["warnings"] if str(path) in one]
+    assert warning.endswith('; repair it, then: sign {"item_id": "config:execution/execution"}')
     assert proposed["proposals"][0]["ref"] == "config:execution/execution"
     assert "warnings" not in again
 
@@ -528,6 +531,55 @@ def test_an_agent_writes_no_settings_that_give_rights(model: Model, *, is_dry: b
     )
 
     assert answer["code"] == "PERMISSION_DENIED"
+    assert answer["hint"] == "ask your user to run: rye new config sandbox/policy --space user"
+    assert not (model.workspace.project_path / ".ai/config/sandbox").exists()
+
+
+def test_settings_that_give_rights_and_are_broken_are_their_users_to_repair(model: Model) -> None:
+    for name in ("remotes/remotes", "web/search"):
+        path = model.workspace.project.write(f"config/{name}.yaml", "a: [\n")
+        text = f'version: "1.0.0"\ncategory: {name.partition("/")[0]}\n'
+
+        refused = model.answer("sign", item_id=f"config:{name}", content=text)
+        as_it_is = model.answer("sign", item_id=f"config:{name}")
+
+        assert refused["hint"] == f"ask your user to run: rye edit config:{name} --sign"
+        assert as_it_is["hint"] == f"ask your user to run: rye sign {path}"
+        assert path.read_text("utf-8") == "a: [\n"
+
+
+def test_a_call_that_broken_settings_of_rights_stop_says_whom_to_ask(model: Model) -> None:
+    model.put("tool:mine/x", tool("return {}"))
+    model.workspace.project.write("config/remotes/remotes.yaml", "a: [\n")
+
+    answer = model.answer(
+        "execute", item_id="tool:mine/x", options={"target": "remote"}, parameters={}
+    )
+
+    assert "ask your user to run: rye edit config:remotes/remotes" in answer["hint"]
+
+
+def test_a_text_that_waits_is_in_its_file_and_the_one_before_is_kept(model: Model) -> None:
+    before = CONFIG.format(100)
+    model.put("config:execution/execution", before)
+    waits = model.answer("sign", item_id="config:execution/execution", content=CONFIG.format(200))
+    path = model.workspace.project_path / ".ai/config/execution/execution.yaml"
+
+    assert waits["status"] == "approval_required"
+    assert path.read_text("utf-8") == CONFIG.format(200)
+    kept = list((model.workspace.user.space.ai / "state/replaced").rglob("execution.yaml.*"))
+    assert any("timeout: 100" in one.read_text("utf-8") for one in kept)
+
+
+def test_a_server_that_signs_nothing_writes_no_text(model: Model) -> None:
+    policy = 'version: "1.0.0"\ncategory: agents\nsign: never\n'
+    path = model.workspace.user.write("config/agents/policy.yaml", policy)
+    model.workspace.user.sign(path)
+
+    refused = model.answer("sign", item_id="config:execution/execution", content=CONFIG.format(200))
+
+    assert refused["code"] == "APPROVAL_REQUIRED"
+    assert not (model.workspace.project_path / ".ai/config").exists()
     assert not (model.workspace.project_path / ".ai/config/sandbox").exists()
 
 

@@ -100,6 +100,18 @@ def test_what_is_no_value_of_a_parameter_is_named(
     assert problem in words_of(reply.body.decode())
 
 
+def test_a_required_field_that_is_empty_is_named_and_no_run_begins(
+    project: RemoteProject, visitor: Visitor
+) -> None:
+    without = start(visitor, project, "tool:deep/told", times="3")
+    empty = start(visitor, project, "tool:deep/told", text="", times="3")
+
+    for reply in (without, empty):
+        assert reply.status == 400
+        assert "text: required, and empty here." in words_of(reply.body.decode())
+    assert project.user.ask("GET", "/threads").json["threads"] == []
+
+
 def test_an_item_without_a_schema_takes_json(project: RemoteProject, visitor: Visitor) -> None:
     given = {"path": project.name, "item": "tool:echo", "more": '{"text": "hello"}'}
 
@@ -136,6 +148,12 @@ def test_an_empty_field_is_no_parameter() -> None:
     fields = (Field(name="a", form="text", is_required=False),)
 
     assert parameters_of(fields, {"parameter.a": "", "parameter.other": "x"}) == {}
+
+
+def test_a_required_name_without_a_property_has_a_field_too() -> None:
+    (field,) = fields_of({"properties": {}, "required": ["a"]})
+
+    assert (field.name, field.form, field.is_required) == ("a", "json", True)
 
 
 # --- secrets and webhooks -------------------------------------------------------------------------

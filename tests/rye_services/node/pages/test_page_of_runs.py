@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Mapping
 from html import unescape
+from pathlib import Path
 from random import Random
 from time import perf_counter
 from types import MappingProxyType
@@ -14,7 +15,9 @@ import pytest
 from sqlalchemy import select
 
 from lillux.store_files import ObjectKind
+from rye_services import page
 from rye_services.database import Database, threads
+from rye_services.node.pages import routes
 from rye_services.node.storage import AcceptedLosses
 from rye_services.node.store.objects import UserStores
 from ryeos.items.context import utc_now
@@ -53,11 +56,11 @@ class Visitor:
         self.user = user
         body = urlencode({"key": user.token}).encode()
         reply = user.node.ask("POST", "/page/login", body, headers=FORM)
-        self._cookie = {"Cookie": reply.headers["set-cookie"].partition(";")[0]}
+        self.cookie = {"Cookie": reply.headers["set-cookie"].partition(";")[0]}
 
     def ask(self, address: str) -> Reply:
         """Go to an address."""
-        return self.user.node.ask("GET", address, headers=self._cookie)
+        return self.user.node.ask("GET", address, headers=self.cookie)
 
     def source(self, address: str) -> str:
         """The page at an address."""
@@ -84,9 +87,7 @@ class Visitor:
     ) -> Reply:
         """Send a form of a page."""
         sent = urlencode({"token": self.token, **fields}).encode()
-        return self.user.node.ask(
-            "POST", address, sent, headers={**FORM, **self._cookie, **headers}
-        )
+        return self.user.node.ask("POST", address, sent, headers={**FORM, **self.cookie, **headers})
 
 
 def words_of(source: str) -> str:
@@ -178,6 +179,30 @@ def test_a_run_of_a_graph_shows_its_picture_and_what_each_step_called_and_gave(
     assert '"said": "again"' in words
     stranger = Visitor(project.user.node.user())
     assert stranger.ask(f"/page/thread/picture?id={quote(thread_id)}").status == 404
+
+
+@posix
+def test_the_page_of_a_graph_shows_of_each_step_what_its_own_tool_printed(
+    project: RemoteProject, visitor: Visitor
+) -> None:
+    says = "import sys\n\ndef execute(params, project_path):\n"
+    says += "    print('looked at', params['text'])\n"
+    says += "    print('<b>rest</b>', params['text'], 'sword-fish', file=sys.stderr)\n"
+    says += "    return {'said': params['text']}\n"
+    project.workspace.project.signed_tool("echo", says, executor=FUNCTION)
+    project.workspace.project.signed("tools/g.yaml", GRAPH)
+    project.push()
+    secret = {"secrets": [{"name": "FISH", "value": "sword-fish"}]}
+    assert project.user.ask("POST", "/secrets", secret).status == 200
+    thread_id = project.execute("tool:g")["thread_id"]
+
+    source = visitor.source(run_page(thread_id))
+    first, second = re.findall(r'aria-label="Log of \w+">([^<]*)</pre>', source)
+
+    assert "looked at hello" in unescape(first)
+    assert "<b>rest</b> hello ***" in unescape(first)
+    assert "again" not in first
+    assert "looked at again" in unescape(second)
 
 
 @posix
@@ -435,6 +460,37 @@ def test_a_form_needs_session_token_origin_and_scope(
     assert lacking.status == 403
     assert "lacks the scope" in words_of(lacking.body.decode())
     assert visitor.ask(address).status in {404, 405}
+
+
+def changing_routes() -> set[str]:
+    """The addresses of all forms of pages, but for the one that begins a session."""
+    folder = Path(routes.__file__).parent
+    text = "".join(path.read_text("utf-8") for path in sorted(folder.glob("*.py")))
+    names = re.findall(r"routes\.post\((\w+)\)", text)
+    return {getattr(page, name) for name in names} - {page.LOGIN}
+
+
+def test_every_form_of_a_session_needs_its_token_and_no_other_site(shared_node: Node) -> None:
+    visitor = Visitor(shared_node.owner)
+    token = visitor.token
+    foreign: list[tuple[str, dict[str, str]]] = [
+        ("", {}),  # a program that says nothing of a site has to have the token as well
+        ("another", {"Sec-Fetch-Site": "same-origin"}),
+        (token, {"Origin": "null"}),
+        (token, {"Origin": "https://evil.example"}),
+        (token, {"Sec-Fetch-Site": "same-site"}),
+        (token, {"Sec-Fetch-Site": "cross-site", "Origin": shared_node.url}),
+    ]
+    addresses = changing_routes()
+    assert {page.SET_SECRET, page.LOGOUT, page.DEVICE, page.CHANGE_TEAMS} <= addresses
+
+    for address in sorted(addresses):
+        for sent, headers in foreign:
+            fields = {"token": sent, "name": "FISH", "value": "x"}
+            sender = {"Content-Type": FORM["Content-Type"], **visitor.cookie, **headers}
+            reply = shared_node.ask("POST", address, urlencode(fields).encode(), headers=sender)
+            assert reply.status == 403, (address, headers)
+            assert b"did not come from a page of this node" in reply.body
 
 
 # --- lists ----------------------------------------------------------------------------------------

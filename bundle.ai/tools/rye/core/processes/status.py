@@ -46,7 +46,7 @@ STREAMS = {"stdout", "stderr", "return_code"}
 
 
 def execute(params: dict, project_path: str) -> dict:
-    """``state``, ``seconds``, and ``exit`` with ``stdout`` or ``data``, ``error``, or ``log``."""
+    """`state`, `seconds`, `return_code` with `stdout` or `data`; `error`, or `log`."""
     wanted = [params["thread_id"]]
     if params["wait_s"]:  # how that ends is what `show` says
         run_rye(["threads", "wait", f"--timeout={params['wait_s']}"], wanted, project=project_path)
@@ -77,5 +77,5 @@ def outcome(data: object) -> dict:
     """The data of a run: the streams of a program side by side."""
     if isinstance(data, dict) and data.keys() == STREAMS:
         streams = {name: data[name] for name in ("stdout", "stderr") if data[name]}
-        return {"exit": data["return_code"], **streams}
+        return {"return_code": data["return_code"], **streams}
     return {} if data is None else {"data": data}
