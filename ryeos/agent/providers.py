@@ -119,10 +119,11 @@ PRICES_SCHEMA: _Schema = _only(
 )
 
 
-def file_problems(relative: str, values: Mapping[str, Any]) -> Iterator[str] | None:
-    """What is wrong with a file of this path below ``config``; None for one that is not ours."""
+def file_problems(relative: str, values: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with a file of this path below ``config``; nothing for one that is not ours."""
     schema = _schema_of(relative)
-    return None if schema is None else _problems(relative, values, schema)
+    if schema is not None:
+        yield from _problems(relative, values, schema)
 
 
 def _schema_of(relative: str) -> _Schema | None:

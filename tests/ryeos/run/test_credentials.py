@@ -158,9 +158,21 @@ def test_an_unsigned_credential_is_refused(workspace: Workspace) -> None:
         credentials(workspace).get("mine")
 
 
-def test_agents_neither_sign_nor_copy_credentials_and_providers() -> None:
-    assert id_gives_rights("credentials/github")
-    assert id_gives_rights("agent/providers/anthropic")
+@pytest.mark.parametrize(
+    ("config_id", "is_closed"),
+    [
+        ("credentials/github", True),
+        ("agent/agent", True),
+        ("Agent/Providers/anthropic", True),
+        ("agent/prices/openai", True),
+        ("agent/hook_conditions", False),
+        ("agent", False),
+    ],
+)
+def test_agents_neither_sign_nor_copy_credentials_and_providers(
+    config_id: str, *, is_closed: bool
+) -> None:
+    assert id_gives_rights(config_id) is is_closed
 
 
 # --- hosts ----------------------------------------------------------------------------------------
