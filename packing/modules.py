@@ -30,7 +30,7 @@ FROM_SOURCE = frozenset(
     | {f"ryeos.cli.{name}" for name in ("bundle", "client_settings", "completion", "dev", "doctor")}
     | {f"ryeos.cli.{name}" for name in ("doctor_probes", "import_items", "init", "keys")}
     | {f"ryeos.cli.{name}" for name in ("mcp_clients", "mcp_servers", "program", "receipts")}
-    | {"ryeos.cli.self_update"}
+    | {"ryeos.cli.agent", "ryeos.cli.self_update"}
     | {f"ryeos.cli.{name}" for name in ("registry", "registry_items", "remote_secrets")}
     | {f"ryeos.cli.{name}" for name in ("remote_setup", "remote_teams", "sandbox", "store")}
     | {f"ryeos.remote.{name}" for name in ("registry", "registry_bundles", "registry_items")}

@@ -93,8 +93,8 @@ def _value(node: ast.expr) -> Any:  # noqa: ANN401 - a literal of the data
             return {_value(key): _value(value) for key, value in pairs if key is not None}
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_value(operand)
-        case ast.Attribute(value=ast.Attribute(value=ast.Name(id="datetime"))):
-            return ast.unparse(node)  # a time zone: its name is enough
+        case ast.Attribute(value=ast.Name(id="datetime")):  # a time zone: its name is enough
+            return ast.unparse(node)
         case ast.Call(
             func=(ast.Name() | ast.Attribute(value=ast.Name())) as func,
             args=args,

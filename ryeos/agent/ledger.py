@@ -21,7 +21,7 @@ from ryeos.items.errors import RyeError
 from ryeos.items.refs import user_lock
 
 FOLDER = "state/agent"
-"""Below ``.ai`` of user space: all that threads keep, and that nobody else may write."""
+"""Below ``.ai`` of user space: all that threads keep, and that no other program may write."""
 LEDGER = "ledger.jsonl"
 DAILY_SPEND = 5_000_000_000
 """Nano-dollars a day, unless ``daily`` of agent.yaml says more or less."""
@@ -57,8 +57,7 @@ class Ledger:
 
     def left(self) -> int:
         """The nano-dollars that are left for today. Another process may take of them."""
-        with locked(self._lock):
-            return max(self.daily - self._today().charged, 0)
+        return max(self.daily - self._day_of(self._read()).charged, 0)
 
     def reserve(self, amount: int) -> str:
         """Hold back so many nano-dollars for a call; the name of the reservation.
@@ -93,9 +92,6 @@ class Ledger:
                 self._append(day, {"type": "settle", "id": name, "amount": amount}, force=False)
 
     # ---------------------------------------------------------------- the day
-
-    def _today(self) -> _Day:
-        return self._day_of(self._read())
 
     def _day_of(self, written: _Day) -> _Day:
         """The day that counts: that of the clock, or the ledger's where the clock went back."""

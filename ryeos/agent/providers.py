@@ -119,10 +119,11 @@ PRICES_SCHEMA: _Schema = _only(
 )
 
 
-def file_problems(relative: str, values: Mapping[str, Any]) -> Iterator[str] | None:
-    """What is wrong with a file of this path below ``config``; None for one that is not ours."""
+def file_problems(relative: str, values: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with a file of this path below ``config``; nothing for one that is not ours."""
     schema = _schema_of(relative)
-    return None if schema is None else _problems(relative, values, schema)
+    if schema is not None:
+        yield from _problems(relative, values, schema)
 
 
 def _schema_of(relative: str) -> _Schema | None:
@@ -207,6 +208,24 @@ class Provider:
         found = self.prices.get(model_id)
         dated = None if found else _DATED.fullmatch(model_id)
         return found or (self.prices.get(dated[1]) if dated else None) or {}
+
+    def key(self, credentials: Credentials) -> Credential | None:
+        """The credential that it names, None for none.
+
+        Raises RyeError `PERMISSION_DENIED` where its address is none of the credential's hosts.
+        """
+        if not self.credential:
+            return None
+        credential = credentials.get(self.credential)
+        if credential.serves(self.base_url):
+            return credential
+        raise RyeError(
+            f"{self.path}: base_url: expected a host of the credential {credential.name}"
+            f" ({', '.join(credential.hosts)}), found {self.base_url:.200}",
+            code="PERMISSION_DENIED",
+            path=str(self.path),
+            hint=f"its value is for these hosts alone; more can be named in {credential.path}",
+        )
 
     def frozen(self, model: Model) -> dict[str, Any]:
         """All that a thread uses of it, as JSON: what is frozen when the thread starts."""
@@ -344,7 +363,7 @@ class Providers:
         found, missing = [], []
         for one in self.models(name):
             provider, model = self.model(one)
-            credential = _credential_of(provider, credentials)
+            credential = provider.key(credentials)
             if credential is None or credentials.has_value(credential):
                 found.append(Choice(provider, model, credential))
             else:
@@ -363,22 +382,6 @@ class Providers:
             require_fit(layer, schema)
         merged: Mapping[str, Any] = merge(layers)
         return merged
-
-
-def _credential_of(provider: Provider, credentials: Credentials) -> Credential | None:
-    """The credential of a provider. Raises RyeError where its address is none of its hosts."""
-    if not provider.credential:
-        return None
-    credential = credentials.get(provider.credential)
-    if credential.serves(provider.base_url):
-        return credential
-    raise RyeError(
-        f"{provider.path}: base_url: expected a host of the credential {credential.name}"
-        f" ({', '.join(credential.hosts)}), found {provider.base_url:.200}",
-        code="PERMISSION_DENIED",
-        path=str(provider.path),
-        hint=f"its value is for these hosts alone; more can be named in {credential.path}",
-    )
 
 
 _WRITE_PROVIDER = "write .ai/config/agent/providers/NAME.yaml in your home, and sign it"

@@ -83,7 +83,7 @@ class Limits:
 FIELDS: tuple[str, ...] = tuple(Limits.__slots__)
 """The limits, as headers, configuration and errors name them."""
 _DIVIDED = tuple(name for name in FIELDS if name not in {"duration_s", "depth"})
-# Time passes for parent and child at once, and a generation is nobody's to use up.
+# Time passes for parent and child at once, and a generation is not used up.
 
 
 def read_limits(said: Mapping[str, object], where: str) -> dict[str, int]:
@@ -243,7 +243,7 @@ class Purse:
     # ---------------------------------------------------------------- calls of the model
 
     def reserve(self, worst: Worst) -> tuple["Purse", Reservation]:
-        """Hold back the worst case of a call, which is a turn. Raises RyeError `LIMIT_...`."""
+        """Hold back the worst case of a call, which is a turn. Raises RyeError ``LIMIT_...``."""
         self.require("duration_s", 1)
         reservation = Reservation(self.next_number, worst)
         for name, wanted in reservation.amounts.as_dict().items():
@@ -252,7 +252,7 @@ class Purse:
         return replace(self, reserved=held, next_number=self.next_number + 1), reservation
 
     def require(self, name: str, wanted: int) -> None:
-        """Raise RyeError `LIMIT_...` where less than that is left of a limit."""
+        """Raise RyeError ``LIMIT_...`` where less than that is left of a limit."""
         if self.left_of(name) < wanted:
             raise self.limit_error(name, wanted)
 
@@ -306,7 +306,7 @@ class Purse:
     def take_child(
         self, wanted: Mapping[str, int], *, defaults: Limits | None = None
     ) -> tuple["Purse", Child]:
-        """Take the purse of a child out of this one. Raises RyeError `LIMIT_...`.
+        """Take the purse of a child out of this one. Raises RyeError ``LIMIT_...``.
 
         ``wanted`` are the limits that the child's header and its caller name: it gets them as far
         as they are left. Of any other limit it gets an even share, so that as many children as may
@@ -424,7 +424,7 @@ def worst_case(
     """The most that a call can use, its output lowered to what the purse still covers.
 
     ``daily_left`` are the nano-dollars that the user has left for today. Raises RyeError
-    `LIMIT_...` where less than ``min_output`` tokens could be answered.
+    ``LIMIT_...`` where less than ``min_output`` tokens could be answered.
     """
     sent = call.worst_input(overhead, image_tokens)
     least = min(min_output, call.max_output)

@@ -118,6 +118,19 @@ directives: {}
 prefixes: []          # folders whose ids may be said without them: [shop/]
 """,
     ),
+    "agent/agent": ConfigTemplate(
+        about="Models and limits of threads. Only user space and bundles count.",
+        keys="""\
+tiers: {}             # {fast: ollama/qwen3, general: [anthropic/claude-sonnet-5-5]}
+defaults: {turns: 20, tokens: 200000, spend: "1", duration_s: 1800, tool_calls: 100}
+ceilings: {}          # no thread gets more: {spend: 5, turns: 100}
+daily: {spend: "5"}   # dollars a day (UTC) for all threads
+# compact: fast       # makes summaries of long threads
+# min_output: 256
+# overhead: 1024
+# image_tokens: 5000
+""",
+    ),
     "agent/hook_conditions": ConfigTemplate(
         about="Hooks that watch every graph. In a project it has to be signed.",
         keys="""\

@@ -61,7 +61,7 @@ def gives_rights(target: SignTarget) -> bool:
         parts = target.path.relative_to(target.space.directory(Kind.CONFIG)).parts
     except ValueError:
         return True
-    return id_gives_rights(parts[0].partition(".")[0])
+    return id_gives_rights("/".join(part.partition(".")[0] for part in parts))
 
 
 def require_no_rights(targets: Sequence[SignTarget], *, is_new_text: bool = False) -> None:

@@ -12,13 +12,14 @@ from typing import Any
 
 from lillux.errors import LilluxError
 from lillux.schema import violations
+from ryeos.agent.providers import AGENT_PATH, AGENT_SCHEMA, file_problems
 from ryeos.app.graph_calls import HOOKS_PATH
 from ryeos.app.policy import POLICY_PATH, policy_from
 from ryeos.app.workspace import ALIASES_PATH, INTEGRITY_PATH
 from ryeos.items.refs import USER
 from ryeos.items.specs import FOREIGN, closest
 from ryeos.remote import registry_settings, settings
-from ryeos.run import confinement
+from ryeos.run import confinement, credentials
 from ryeos.sync.rules import rules_of
 from ryeos.trust.config import Layer
 
@@ -100,6 +101,7 @@ SETTINGS: Mapping[str, Mapping[str, _Schema]] = {
         "projects": _TEXTS,
     },
     "file-system/access.yaml": {"allow": _TEXTS},
+    AGENT_PATH: AGENT_SCHEMA["properties"],
     HOOKS_PATH: {"hooks": {"type": ["array", "null"], "items": _HOOK}},
     "web/access.yaml": {"allow_private": _TEXTS},
     "web/search.yaml": {"provider": _TEXT, "url": _TEXT, "key_env": _TEXT},
@@ -158,15 +160,11 @@ def settings_problems(relative: str, values: Mapping[str, Any]) -> Iterator[str]
 
 
 def _of_threads(relative: str, values: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with the configuration of threads, and with a credential."""
-    if relative.startswith("agent/"):
-        from ryeos.agent.providers import file_problems
-
-        yield from file_problems(relative, values) or ()
-    elif relative.startswith("credentials/"):
-        from ryeos.run import credentials
-
+    """What is wrong with a provider, a list of prices or a credential: files of any name."""
+    if relative.startswith("credentials/"):
         yield from credentials.file_problems(relative, values)
+    else:
+        yield from file_problems(relative, values)
 
 
 def _unreadable(relative: str, values: Mapping[str, Any]) -> Iterator[str]:
@@ -180,6 +178,8 @@ def _unreadable(relative: str, values: Mapping[str, Any]) -> Iterator[str]:
                 registries = registry_settings.Registries([layer], {})
                 for name in registries.names:
                     registries.resolve(name)
+            case _ if relative == AGENT_PATH:
+                yield from file_problems(relative, values)
             case "cas/manifest.yaml":
                 rules_of([(relative, values)])
             case "agents/policy.yaml":

@@ -81,6 +81,7 @@ TABLE: tuple[CommandEntry, ...] = (
     ),
     CommandEntry("receipts verify", "receipts", "verify the log of receipts", _RUNS),
     CommandEntry("receipts export", "receipts", "print a receipt for other programs", _RUNS),
+    CommandEntry("agent models", "agent", "list models, their prices, and their keys", _RUNS),
     CommandEntry("threads list", "threads", "list background runs", _RUNS),
     CommandEntry("threads show", "threads", "show a background run and its result", _RUNS),
     CommandEntry("threads logs", "threads", "print the log of a background run", _RUNS),

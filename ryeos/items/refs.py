@@ -173,8 +173,8 @@ def valid_id(item_id: str, typed: str | None = None) -> str:
 
 # Configuration that gives rights: keys, approvals, policies, where requests may go.
 RIGHTS_FOLDERS = frozenset(
-    {"access", "agent", "agents", "approvals", "credentials", "file-system", "integrity", "keys"}
-    | {"registry", "remotes", "sandbox", "web"}
+    {"access", "agents", "approvals", "credentials", "file-system", "integrity", "keys"}
+    | {"registry", "remotes", "sandbox", "web", "agent/agent", "agent/prices", "agent/providers"}
 )
 
 
@@ -188,7 +188,9 @@ def is_part(item_id: str) -> bool:
 
 def id_gives_rights(config_id: str) -> bool:
     """Whether configuration of this id gives rights: an agent neither signs nor copies it."""
-    return config_id.partition("/")[0].casefold() in RIGHTS_FOLDERS
+    first, _, rest = config_id.casefold().partition("/")
+    second = rest.partition("/")[0].partition(".")[0]
+    return not RIGHTS_FOLDERS.isdisjoint({first, f"{first}/{second}"})
 
 
 def no_types() -> "Mapping[str, FileType]":

@@ -103,8 +103,8 @@ def test_the_dearest_hour_of_a_day_counts(convert: Callable[..., dict[str, str]]
     prices = (
         f"[ConditionalPrice(prices={flat('1', '2')}), ConditionalPrice("
         "constraint=TimeOfDateConstraint(start_time=datetime.time(0, 30,"
-        " tzinfo=datetime.timezone.utc), end_time=datetime.time(16, 30,"
-        f" tzinfo=datetime.timezone.utc)), prices={flat('3', '1')})]"
+        " tzinfo=datetime.UTC), end_time=datetime.time(16, 30,"
+        f" tzinfo=datetime.UTC)), prices={flat('3', '1')})]"
     )
 
     assert one(convert, prices) == {"input": 3000, "output": 2000}

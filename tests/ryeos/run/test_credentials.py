@@ -2,7 +2,6 @@
 
 import logging
 import pickle
-from pathlib import Path
 
 import pytest
 
@@ -159,9 +158,21 @@ def test_an_unsigned_credential_is_refused(workspace: Workspace) -> None:
         credentials(workspace).get("mine")
 
 
-def test_agents_neither_sign_nor_copy_credentials_and_providers() -> None:
-    assert id_gives_rights("credentials/github")
-    assert id_gives_rights("agent/providers/anthropic")
+@pytest.mark.parametrize(
+    ("config_id", "is_closed"),
+    [
+        ("credentials/github", True),
+        ("agent/agent", True),
+        ("Agent/Providers/anthropic", True),
+        ("agent/prices/openai", True),
+        ("agent/hook_conditions", False),
+        ("agent", False),
+    ],
+)
+def test_agents_neither_sign_nor_copy_credentials_and_providers(
+    config_id: str, *, is_closed: bool
+) -> None:
+    assert id_gives_rights(config_id) is is_closed
 
 
 # --- hosts ----------------------------------------------------------------------------------------
@@ -197,20 +208,13 @@ _FUNCTION = "import os\n\ndef execute(params, project_path):\n    return dict(os
 
 
 def environment_of(workspace: Workspace, item_id: str) -> str:
+    """What a tool prints that a thread starts."""
     rye = workspace.rye()
-    found = Credentials(rye.config, rye.context, ProcessManager)
-    kept = workspace.rye(**_changes(found, rye.context))
-    result = kept.executor.execute(ExecutionRequest(item_id=item_id))
+    kept = Credentials(rye.config, rye.context, ProcessManager).kept_from(rye.context)
+    started = workspace.rye(process_env=kept.process_env, withheld=kept.withheld)
+    result = started.executor.execute(ExecutionRequest(item_id=item_id))
     assert result.error is None, result.error
     return str(result.data)
-
-
-def _changes(found: Credentials, context: object) -> dict[str, object]:
-    from ryeos.items.context import Context
-
-    assert isinstance(context, Context)
-    kept = found.kept_from(context)
-    return {"process_env": kept.process_env, "withheld": kept.withheld}
 
 
 @pytest.fixture
@@ -288,4 +292,3 @@ def test_a_credential_that_was_changed_stops_all_threads(workspace: Workspace) -
         credentials(workspace).variables()
 
     assert error.value.code == "INTEGRITY"
-    assert isinstance(path, Path)

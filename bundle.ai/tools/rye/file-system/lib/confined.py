@@ -33,10 +33,11 @@ UNWRITABLE = (
     *(
         (".ai", "config", name)
         for name in (
-            *("access", "agent", "agents", "approvals", "credentials", "file-system"),
-            *("integrity", "keys", "registry", "remotes", "sandbox", "web"),
+            *("access", "agents", "approvals", "credentials", "file-system", "integrity"),
+            *("keys", "registry", "remotes", "sandbox", "web"),
         )
     ),
+    *((".ai", "config", "agent", name) for name in ("agent.yaml", "prices", "providers")),
     (".ai", "state"),
 )
 UNREADABLE = tuple((".ai", "config", "keys", name) for name in ("signing", "receipts"))
