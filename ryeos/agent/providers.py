@@ -33,7 +33,7 @@ PROVIDERS = "agent/providers"
 PRICES = "agent/prices"
 AGENT_PATH = "agent/agent.yaml"
 DIALECTS = ("anthropic-messages", "openai-responses", "openai-chat")
-FEATURES = ("tools", "parallel_tools", "images", "thinking", "cache")
+FEATURES = ("tools", "parallel_tools", "images", "thinking", "cache", "max_completion_tokens")
 ANY_MODEL = "*"
 """The entry below ``models`` for those that are not named."""
 _TIERS = (SYSTEM, USER)

@@ -35,7 +35,9 @@ def provider(
     workspace.user.signed(f"config/agent/providers/{name}.yaml", text)
 
 
-def echo(workspace: Workspace, item_id: str = "ops/echo", extra: str = "", body: str = ECHO) -> None:
+def echo(
+    workspace: Workspace, item_id: str = "ops/echo", extra: str = "", body: str = ECHO
+) -> None:
     """Write a tool that says what it is given, and sign it."""
     workspace.project.signed_tool(
         item_id, executor="rye/core/runtimes/python/function", extra=extra, body=body

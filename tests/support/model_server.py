@@ -16,7 +16,9 @@ def words(text: str, *, sent: int = 100, answered: int = 10) -> Reply:
     return streamed([{"content": text}], "stop", sent=sent, answered=answered)
 
 
-def calls(*wanted: tuple[str, Mapping[str, Any] | str], sent: int = 100, answered: int = 10) -> Reply:
+def calls(
+    *wanted: tuple[str, Mapping[str, Any] | str], sent: int = 100, answered: int = 10
+) -> Reply:
     """An answer that calls tools: each a name with its arguments, or their text."""
     deltas = [
         {
@@ -52,7 +54,9 @@ def streamed(
     return events([json.dumps(chunk) for chunk in chunks] + ["[DONE]"])
 
 
-def events(data: Sequence[str], *, then: Callable[[BaseHTTPRequestHandler], None] | None = None) -> Reply:
+def events(
+    data: Sequence[str], *, then: Callable[[BaseHTTPRequestHandler], None] | None = None
+) -> Reply:
     """An answer of these events; ``then`` is called after them, and the connection is closed."""
 
     def reply(handler: BaseHTTPRequestHandler, _body: Mapping[str, Any]) -> None:

@@ -1,13 +1,18 @@
 """A directive is carried out by a model that a server of the test plays."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
+from lillux.cancellation import Cancellation
 from ryeos.agent.journal import Results
-from ryeos.app.agent_threads import AgentThreads
+from ryeos.app.agent_threads import AgentThreads, Following, ThreadWish
+from ryeos.app.execute import execute
+from ryeos.app.progress import CallContext
+from ryeos.items.errors import Answer, RyeError
+from ryeos.items.refs import Kind, Reference
 from tests.support.agent_threads import carried_out, directive, echo, provider, threads
 from tests.support.model_server import ModelServer, calls, events, refused, words
 from tests.support.workspace import Workspace
@@ -30,7 +35,7 @@ def ready(workspace: Workspace, server: ModelServer) -> Workspace:
     return workspace
 
 
-def journal_of(workspace: Workspace, answer: Any) -> list[tuple[str, dict[str, Any]]]:
+def journal_of(workspace: Workspace, answer: Answer) -> list[tuple[str, dict[str, Any]]]:
     found = threads(workspace).records.events(answer.envelope["thread_id"])
     return [(one.event_type, one.payload) for one in found]
 
@@ -125,7 +130,7 @@ def test_a_model_that_never_gives_the_declared_outputs_fails(
     ],
 )
 def test_a_call_that_means_nothing_allowed_is_an_error_for_the_model_and_nothing_runs(
-    ready: Workspace, server: ModelServer, name: str, arguments: Any, told: str
+    ready: Workspace, server: ModelServer, name: str, arguments: object, told: str
 ) -> None:
     server.replies = [calls((name, arguments)), words("done")]
 
@@ -334,10 +339,7 @@ def test_a_tool_that_a_kill_interrupted_is_not_run_again(
     assert "outcome unknown" in results.results[0].text
 
 
-def _start(found: AgentThreads, event: Any) -> None:
-    from ryeos.app.agent_threads import Following, ThreadWish
-    from ryeos.items.refs import Kind, Reference
-
+def _start(found: AgentThreads, event: Callable[[str, Mapping[str, Any]], None]) -> None:
     wish = ThreadWish(parameters={})
     found.start(Reference(Kind.DIRECTIVE, "ops/say"), wish, Following(event=event))
 
@@ -345,14 +347,9 @@ def _start(found: AgentThreads, event: Any) -> None:
 def test_a_thread_has_what_another_process_of_it_may_not_have_at_the_same_time(
     ready: Workspace, server: ModelServer
 ) -> None:
-    from ryeos.app.agent_threads import ThreadWish
-    from ryeos.items.errors import RyeError
-    from ryeos.items.refs import Kind, Reference
-
-    found = threads(ready)
-    with found.begin(Reference(Kind.DIRECTIVE, "ops/say"), ThreadWish(parameters={})) as journal:
-        with pytest.raises(RyeError) as refusal:
-            threads(ready).resume(journal.folder.name)
+    begun = threads(ready).begin(Reference(Kind.DIRECTIVE, "ops/say"), ThreadWish(parameters={}))
+    with begun as journal, pytest.raises(RyeError) as refusal:
+        threads(ready).resume(journal.folder.name)
 
     assert refusal.value.code == "CONFLICT"
 
@@ -389,8 +386,6 @@ def test_a_file_of_the_project_chooses_no_provider(ready: Workspace, server: Mod
 
 
 def test_a_journal_that_was_changed_is_refused(ready: Workspace, server: ModelServer) -> None:
-    from ryeos.items.errors import RyeError
-
     server.always = words("done")
     thread_id = carried_out(ready).envelope["thread_id"]
     path = threads(ready).records.folder_of(thread_id) / "journal.jsonl"
@@ -401,3 +396,126 @@ def test_a_journal_that_was_changed_is_refused(ready: Workspace, server: ModelSe
 
     assert refusal.value.code == "INTEGRITY"
 
+
+def test_a_client_has_a_directive_carried_out_with_thread_fork(
+    ready: Workspace, server: ModelServer
+) -> None:
+    server.replies = [calls(("echo", {"text": "hi"})), words("done")]
+    calling = CallContext(cancellation=Cancellation(), progress=lambda *_: None)
+    given = {"item_id": "directive:ops/say", "parameters": {"what": "hi"}, "thread": "fork"}
+
+    answer = execute(ready.rye(), given, calling, _no_program)
+
+    assert (answer.envelope["type"], answer.envelope["state"]) == ("thread", "completed")
+
+
+def test_limit_overrides_of_a_client_only_lower(ready: Workspace, server: ModelServer) -> None:
+    server.always = calls(("echo", {"text": "hi"}))
+    calling = CallContext(cancellation=Cancellation(), progress=lambda *_: None)
+    given = {
+        "item_id": "directive:ops/say",
+        "thread": "fork",
+        "limit_overrides": {"turns": 1, "tokens": 10**9},
+    }
+
+    answer = execute(ready.rye(), given, calling, _no_program)
+
+    thread = threads(ready).records.read(answer.envelope["thread_id"])
+    assert answer.envelope["code"] == "LIMIT_TURNS"
+    assert thread.purse.limits.tokens == 200_000
+
+
+def _no_program(_: object) -> Any:  # noqa: ANN401 - it is not asked for
+    raise AssertionError("nothing runs in the background")
+
+
+def test_the_tool_of_the_bundle_carries_a_directive_out(
+    ready: Workspace, server: ModelServer
+) -> None:
+    server.replies = [calls(("echo", {"text": "hi"})), words("done")]
+    given = {"directive_id": "ops/say", "inputs": {"what": "hi"}}
+
+    result = ready.run("rye/agent/threads/thread_directive", params=given)
+
+    assert result.success, result.error
+    assert result.data["text"] == "done"
+
+
+def test_a_cancelled_thread_ends_and_can_be_gone_on_with(
+    ready: Workspace, server: ModelServer
+) -> None:
+    finish = Cancellation()
+
+    def ended_after_first_turn(kind: str, _facts: object) -> None:
+        if kind == "answered":
+            finish.cancel()
+
+    server.replies = [calls(("echo", {"text": "hi"})), words("done")]
+    following = Following(event=ended_after_first_turn, finish=finish)
+
+    answer = carried_out(ready, following=following)
+    resumed = threads(ready).resume(answer.envelope["thread_id"])
+
+    assert (answer.exit_status, answer.envelope["state"]) == (130, "cancelled")
+    assert (resumed.envelope["state"], resumed.envelope["text"]) == ("completed", "done")
+
+
+def test_a_person_raises_a_limit_and_the_thread_goes_on(
+    ready: Workspace, server: ModelServer
+) -> None:
+    directive(ready, limits='<limits turns="1"/>')
+    server.replies = [calls(("echo", {"text": "hi"})), words("done")]
+
+    stopped = carried_out(ready)
+    thread_id = stopped.envelope["thread_id"]
+    with threads(ready).records.reopen(thread_id) as journal:
+        journal.write(("raised", {"limits": {"turns": 3}}), force=True)
+    resumed = threads(ready).resume(thread_id)
+
+    assert stopped.envelope["code"] == "LIMIT_TURNS"
+    assert resumed.envelope["state"] == "completed"
+
+
+def test_what_a_person_says_is_heard_at_the_next_turn(
+    ready: Workspace, server: ModelServer
+) -> None:
+    found = threads(ready)
+
+    def say(kind: str, _facts: object) -> None:
+        if kind == "called":
+            found.records.order(found.records.ids()[0], "steer", "Be brief.")
+
+    server.replies = [calls(("echo", {"text": "hi"})), words("done")]
+
+    _start(found, say)
+
+    assert server.requests[1]["messages"][-1] == {"role": "user", "content": "Be brief."}
+
+
+def test_a_variable_of_a_credential_reaches_no_tool(ready: Workspace, server: ModelServer) -> None:
+    ready.env["LAB_KEY"] = "secret-value"
+    host = server.url.removeprefix("http://")
+    ready.user.signed(
+        "config/credentials/lab.yaml",
+        f'version: "1.0.0"\ncategory: credentials\nhosts: ["{host}"]\n'
+        "source: {variable: LAB_KEY}\n",
+    )
+    provider(ready, server.url, extra="credential: lab\n")
+    body = """
+        import os
+
+        CONFIG_SCHEMA = {"type": "object", "properties": {}}
+
+
+        def execute(params, project_path):
+            return {"seen": os.environ.get("LAB_KEY", "nothing")}
+    """
+    echo(ready, "ops/look", body=body)
+    server.replies = [calls(("look", {})), words("done")]
+
+    answer = carried_out(ready)
+
+    kept = threads(ready).records.folder_of(answer.envelope["thread_id"]) / "journal.jsonl"
+    assert server.headers[0]["authorization"] == "Bearer secret-value"
+    assert '"seen": "nothing"' in server.requests[1]["messages"][-1]["content"]
+    assert b"secret-value" not in kept.read_bytes()
