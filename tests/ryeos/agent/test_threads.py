@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lillux.cancellation import Cancellation
-from ryeos.agent.journal import Results
+from ryeos.agent.messages import Results
 from ryeos.app.agent_threads import AgentThreads, Following, ThreadWish
 from ryeos.app.execute import execute
 from ryeos.app.progress import CallContext
@@ -130,7 +130,7 @@ def test_a_model_that_never_gives_the_declared_outputs_fails(
     ],
 )
 def test_a_call_that_means_nothing_allowed_is_an_error_for_the_model_and_nothing_runs(
-    ready: Workspace, server: ModelServer, name: str, arguments: object, told: str
+    ready: Workspace, server: ModelServer, name: str, arguments: Mapping[str, Any] | str, told: str
 ) -> None:
     server.replies = [calls((name, arguments)), words("done")]
 
