@@ -65,7 +65,7 @@ def help_on(rye: Callable[[], Rye], topic: str, face: Face = Face.AGENT) -> Answ
         lines = list(_about_code(code, face))
         if lines:
             return _answer(f"{_ERROR}{code}", "\n".join(lines), see_also=["errors"])
-    return _unknown_topic(topic)
+    return _unknown_topic(topic, face=face)
 
 
 def named_topic(text: str) -> str:
@@ -137,14 +137,20 @@ def _error_text(error: LilluxError) -> str:
     return f"{error} ({error.hint})" if error.hint else str(error)
 
 
-def _unknown_topic(topic: str, close: Sequence[str] = ()) -> Answer:
-    """The topics that there are, for an unknown one: a request for help never fails."""
+def _unknown_topic(topic: str, close: Sequence[str] = (), *, face: Face = Face.AGENT) -> Answer:
+    """The topics that there are, for an unknown one: a request for help never fails.
+
+    Pages are found by a search: the line that makes it comes first.
+    """
     from difflib import get_close_matches
 
     named = [*topics(), *(f"{_ERROR}{code}" for code in error_codes())]
     close = close or get_close_matches(topic, named, 3, 0.5)
     text = "\n".join(f"  {name:<12} {_summary(name)}" for name in topics())
-    envelope = _answer(AVAILABLE, f"Topics\n\n{text}", see_also=[OVERVIEW]).envelope
+    words = json.dumps(topic[:80])
+    page = f"rye search {words}" if face is Face.PERSON else f'search {{"query": {words}}}'
+    text = f"Pages on it: {page}\n\nTopics\n\n{text}"
+    envelope = _answer(AVAILABLE, text, see_also=[OVERVIEW]).envelope
     return Answer({**envelope, "asked": topic[:200], "did_you_mean": list(close)})
 
 

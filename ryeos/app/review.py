@@ -241,7 +241,22 @@ def _facts(
     yield "rights", problem or rights_words(rye, target, header)
     signer = own_fingerprint(rye)
     yield "signer", f"{signer or 'your key'}{f'; wanted by {wanted_by}' if wanted_by else ''}"
-    yield "replaces", before.words if before else "nothing: it is new"
+    yield "replaces", before.words if before else _unsigned_words(item)
+
+
+def _unsigned_words(item: ReadItem) -> str:
+    """What a text replaces that is the first one to be signed here: nothing, or the file's own."""
+    path, within = item.target.path, item.target.space.within
+    try:
+        there = read_bytes(path, MAX_ITEM_BYTES, within=within)
+    except FileNotFoundError:
+        there = item.data
+    except LilluxError as error:
+        return f"what cannot be read: {error}"
+    if there == item.data:
+        return "nothing: it is new"
+    size = len(there)
+    return f"the text that is in the file now, {size} bytes and not signed; a copy is kept"
 
 
 def _below_base(target: SignTarget) -> str:

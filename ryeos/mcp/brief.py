@@ -205,7 +205,8 @@ def _execute_answer(_: Mapping[str, Any], kept: dict[str, Any], __: _Arguments) 
         wanted = {"item_id": "rye/core/processes/status", "parameters": {"thread_id": short}}
     else:
         wanted["options"] = {"wait_s": _WAIT_S}
-    next_calls = [{"name": "execute", "arguments": wanted}]
+    cancel = {"item_id": "rye/core/processes/cancel", "parameters": {"thread_id": short}}
+    next_calls = [{"name": "execute", "arguments": one} for one in (wanted, cancel)]
     return {"status": "running", "thread_id": short, "next": next_calls}
 
 

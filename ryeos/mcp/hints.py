@@ -93,7 +93,9 @@ _ROWS: Mapping[str, str] = {
     rf"rye sign --force ((?:tool|directive|knowledge|config):){_WORD}": (
         r'sign {"item_id": "\1\2", "options": {"force": true}}'
     ),
-    rf"rye sign ((?:tool|directive|knowledge|config):){_WORD}": r'sign {"item_id": "\1\2"}',
+    # An agent's tools do not write configuration: the call brings the text.
+    rf"rye sign (config:){_WORD}": r'sign {"item_id": "\1\2", "content": "its whole text"}',
+    rf"rye sign ((?:tool|directive|knowledge):){_WORD}": r'sign {"item_id": "\1\2"}',
     r"rye sign \S.*$": "sign with its item_id",
     # runs
     r"rye graph validate shows": 'execute with parameters {"validate": true} shows',

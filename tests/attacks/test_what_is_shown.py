@@ -409,6 +409,19 @@ def test_a_change_of_line_ends_alone_is_shown(workspace: Workspace) -> None:
         assert any(line.startswith("+") for line in review.text()), repr(changed)
 
 
+def test_a_text_that_takes_the_place_of_an_unsigned_one_says_so(workspace: Workspace) -> None:
+    path = workspace.project.tool("shop/total", "mine = 1\n")
+    target = workspace.project.target(path)
+    data = path.read_bytes()
+
+    review = review_of(workspace.rye(), ReadItem(target, data + b"# more\n"))
+    same = review_of(workspace.rye(), ReadItem(target, data))
+
+    there = f"the text that is in the file now, {len(data)} bytes and not signed; a copy is kept"
+    assert dict(review.facts)["replaces"] == there
+    assert dict(same.facts)["replaces"] == "nothing: it is new"
+
+
 def test_a_second_version_names_what_it_replaces(workspace: Workspace) -> None:
     save_keypair(workspace.context().key_directory, workspace.keypair)
     rye = workspace.rye()

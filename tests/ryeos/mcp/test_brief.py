@@ -179,7 +179,7 @@ def test_warnings_of_a_run_are_kept() -> None:
     assert brief("execute", envelope)["warnings"] == ["w"]
 
 
-def test_a_background_run_has_a_short_id_and_the_call_that_asks_for_it() -> None:
+def test_a_background_run_has_a_short_id_and_the_calls_that_ask_for_it_and_end_it() -> None:
     thread_id = "mine/x/x-1795457199777-5027-bb60"
     kept = brief(
         "execute", executed(thread_id=thread_id, state="running", pid=7, **{"async": True})
@@ -192,7 +192,14 @@ def test_a_background_run_has_a_short_id_and_the_call_that_asks_for_it() -> None
             {
                 "name": "execute",
                 "arguments": {"item_id": "run-bb60", "options": {"wait_s": 60}},
-            }
+            },
+            {
+                "name": "execute",
+                "arguments": {
+                    "item_id": "rye/core/processes/cancel",
+                    "parameters": {"thread_id": "run-bb60"},
+                },
+            },
         ],
     }
 

@@ -97,7 +97,7 @@ def test_the_id_of_a_run_gives_its_answer_and_until_then_its_output(workspace: W
 
     command = "echo begun; while [ ! -e go ]; do sleep 0.01; done; echo done; exit 3"
     started = call(item_id=BASH, parameters={"command": command}, **{"async": True})
-    [then] = started["next"]
+    [then, _cancel] = started["next"]
     first = call(item_id=then["arguments"]["item_id"])
     (workspace.project_path / "go").touch()
     last = call(**then["arguments"])

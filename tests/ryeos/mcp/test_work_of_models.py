@@ -478,7 +478,8 @@ def test_limits_of_a_project_that_cannot_be_read_stop_no_tool_and_are_repaired_b
 
     assert ran["data"]["stdout"] == "hi\n"
     (warning,) = [one for one in ran["warnings"] if str(path) in one]
-    assert warning.endswith('; repair it, then: sign {"item_id": "config:execution/execution"}')
+    call = 'sign {"item_id": "config:execution/execution", "content": "its whole text"}'
+    assert warning.endswith(f"; repair it, then: {call}")
     assert proposed["proposals"][0]["ref"] == "config:execution/execution"
     assert "warnings" not in again
 
