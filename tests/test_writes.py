@@ -15,6 +15,7 @@ PLAIN = frozenset(
 )
 USER, TEMPORARY, CACHE = "user space", "a new temporary folder", "the cache of the user"
 ELSEWHERE: Mapping[str, str] = {
+    "agent/ledger.py": USER,
     "app/bundles.py": "the folder that a person named with --out",
     "app/imports.py": f"{USER}: .env; {TEMPORARY} for --help",
     "app/item_tests.py": TEMPORARY,

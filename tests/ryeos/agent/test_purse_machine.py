@@ -36,7 +36,7 @@ PRICES = [
     ),
     price_of({"free": True}, "c"),
 ]
-DAILY = 8_000_000
+DAILY = 3_000_000
 SPENT = ("turns", "tokens", "input_tokens", "output_tokens", "spend", "tool_calls", "spawns")
 
 
@@ -71,8 +71,8 @@ class Thread:
 NAMED = st.fixed_dictionaries(
     {},
     optional={
-        "turns": st.integers(1, 8),
-        "tokens": st.integers(3000, 20_000),
+        "turns": st.integers(2, 9),
+        "tokens": st.integers(6000, 30_000),
         "spend": st.integers(1_000_000, 9_000_000),
         "tool_calls": st.integers(0, 5),
         "spawns": st.integers(1, 3),
@@ -125,7 +125,7 @@ class Threads(RuleBasedStateMachine):
 
     @rule(
         thread=threads,
-        size=st.integers(0, 8000),
+        size=st.integers(0, 2000),
         most=st.integers(1, 6000),
         price=st.sampled_from(PRICES),
     )
@@ -179,7 +179,7 @@ class Threads(RuleBasedStateMachine):
     ) -> None:
         """So many calls, each with its end."""
         for _ in range(count):
-            self.call(thread, 2000, 2000, price)
+            self.call(thread, 500, 500, price)
             if end == "killed":
                 self.kill(thread, data)
             else:
@@ -236,6 +236,15 @@ class Threads(RuleBasedStateMachine):
             parent.purse = parent.purse.return_child(thread.place, thread.purse.used)
             with pytest.raises(ValueError, match="returned before"):
                 parent.purse.return_child(thread.place, Amounts())
+
+    @rule(thread=threads, data=st.data(), price=st.sampled_from(PRICES))
+    def live_with_a_child(self, thread: Thread, data: st.DataObject, price: Price) -> None:
+        """A child that uses what it can, and its parent after it."""
+        child = self.start_child(thread, {"tokens": 9000, "turns": 2})
+        if child is not thread:
+            self.turns(child, data, price=price, end="true", count=3)
+            self.end(child)
+        self.turns(thread, data, price=price, end="true", count=10)
 
     @rule(thread=threads, more=st.integers(1, 10_000_000))
     def raise_spend(self, thread: Thread, more: int) -> None:
