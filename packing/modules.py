@@ -23,7 +23,14 @@ from zipboot.parts import checksum
 SHOWN_ROOT = "rye.pyz"
 FROM_SOURCE = frozenset(
     {"lillux.json_edits", "lillux.toml_edits", "shtab", "tomlkit"}
-    | {"ryeos.agent", "ryeos.graph.pictures", "ryeos.graph.svg", "ryeos.imports"}
+    | {
+        "ryeos.agent",
+        "ryeos.app.agent_threads",
+        "ryeos.cli.agent_threads",
+        "ryeos.graph.pictures",
+        "ryeos.graph.svg",
+        "ryeos.imports",
+    }
     | {"ryeos.sync.garbage"}
     | {f"ryeos.app.{name}" for name in ("bundles", "imports", "published")}
     | {f"ryeos.app.{name}" for name in ("server_tools", "server_trials")}

@@ -16,12 +16,14 @@ PLAIN = frozenset(
 USER, TEMPORARY, CACHE = "user space", "a new temporary folder", "the cache of the user"
 ELSEWHERE: Mapping[str, str] = {
     "agent/ledger.py": USER,
+    "agent/records.py": USER,
     "app/bundles.py": "the folder that a person named with --out",
     "app/imports.py": f"{USER}: .env; {TEMPORARY} for --help",
     "app/item_tests.py": TEMPORARY,
     "app/proposals.py": USER,
     "app/skills.py": "the folder that a person named with --to, then below it",
     "app/review.py": USER,
+    "cli/agent_threads.py": USER,
     "cli/keys.py": "the key folder, user space, a file that a person named",
     "cli/program.py": "the folder that a person named",
     "cli/receipts.py": "the file that a person named",

@@ -326,7 +326,9 @@ class Purse:
         }
         for name in _DIVIDED:
             left = after.left_of(name)
-            given[name] = min(wanted.get(name, min(-(-left // shares), plain[name])), left)
+            # A turn is too large to be shared out: one of the last ones is whole.
+            share = -(-left // shares) if name == "turns" else left // shares
+            given[name] = min(wanted.get(name, min(share, plain[name])), left)
         for name in ("turns", "tokens", "input_tokens", "output_tokens", "duration_s"):
             if given[name] == 0:
                 raise self.limit_error(name, 1)

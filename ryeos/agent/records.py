@@ -176,8 +176,8 @@ class Journal:
     def write(self, *events: EventRecord, force: bool = False) -> AgentThread:
         """Append events; the thread after them. Forced: they are on the disk then.
 
-        An event that the thread does not allow is not written. Raises FileSystemError, RyeError
-        `LIMIT_...`.
+        An event that the thread does not allow is not written. Raises FileSystemError, RyeError for
+        a limit.
         """
         with self._writing:
             thread = self.thread

@@ -52,7 +52,7 @@ from ryeos.items.errors import RyeError
 
 MAX_CORRECTIONS = 2
 _TOLD_AT, _STOPPED_AT = 3, 5
-"""The same call with the same result so often: the model is told, the thread stops."""
+"""The same call with the same result so often: the model gets a word on it, the thread stops."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 1.0, 60.0
 _MAX_PAUSES = 10
 _BYTES_OF_ENTRY = 512  # what a dialect writes around one text
@@ -208,7 +208,7 @@ class ThreadLoop:
         return self._unanswered(found)
 
     def _sent(self, history: tuple[Entry, ...], new_entries: int) -> Answer | Unanswered:
-        """Reserve, write the intent, send. Raises RyeError `LIMIT_...`."""
+        """Reserve, write the intent, send. Raises RyeError for a limit."""
         thread = self._journal.thread
         body, worst = self._reserved(thread, history, new_entries)
         entry = self._means.ledger.reserve(worst.spend)  # (3)
@@ -227,7 +227,7 @@ class ThreadLoop:
     def _reserved(
         self, thread: AgentThread, history: tuple[Entry, ...], new_entries: int
     ) -> tuple[bytes, Worst]:
-        """The bytes of a request, and the most that it can use. Raises RyeError `LIMIT_...`."""
+        """The bytes of a request, and the most that it can use. Raises RyeError for a limit."""
         frozen, settings = thread.frozen, thread.start.settings
         most = frozen["max_output"] or settings["max_output"]
         request = _request(thread, history, most)

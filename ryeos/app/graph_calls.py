@@ -23,7 +23,7 @@ from ryeos.items.errors import (
     VerbArgumentError,
     error_envelope,
 )
-from ryeos.items.refs import EXECUTABLE_KINDS, PROJECT, USER, Kind, Reference
+from ryeos.items.refs import EXECUTABLE_KINDS, PROJECT, SYSTEM, USER, Kind, Reference
 from ryeos.items.rights import Rights
 from ryeos.run.calls import Materials
 from ryeos.run.model import ExecutionRequest
@@ -164,15 +164,18 @@ class WorkspaceCalls:
                 )
 
     def _agent_for(self, act: Act) -> Reference | None:
-        """The tool that carries out a directive, where one is installed: else it is rendered."""
+        """The tool that carries out a directive, where a user has one: else it is rendered.
+
+        That of the bundle runs where a node calls it by its name.
+        """
         if act.kind != Kind.DIRECTIVE.value:
             return None
         agent = Reference(Kind.TOOL, AGENT)
         try:
-            self._workspace.load(agent)
+            resolution, _ = self._workspace.load(agent)
         except ItemNotFoundError:
             return None
-        return agent
+        return None if resolution.location.space.tier == SYSTEM else agent
 
     def _parameters(self, act: Act, reference: Reference) -> Mapping[str, Any]:
         if reference.id == AGENT and act.item_id != AGENT:

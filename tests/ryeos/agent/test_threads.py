@@ -252,7 +252,7 @@ def test_a_stream_that_is_cut_is_charged_in_full_and_asked_again(
     assert "Hel" not in json.dumps(server.requests[1]["messages"][1:])
 
 
-def test_the_same_call_with_the_same_result_is_told_and_then_stops_the_thread(
+def test_the_same_call_with_the_same_result_five_times_stops_the_thread(
     ready: Workspace, server: ModelServer
 ) -> None:
     server.always = calls(("echo", {"text": "again"}))
