@@ -7,7 +7,7 @@ from typing import Any
 
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
-from lillux.files import make_directory, read_bytes, safe_join, write_atomic
+from lillux.files import make_directory, read_bytes, remove_file, safe_join, write_atomic
 from lillux.values import dataclass
 from ryeos.app.verbs import (
     TOOLS,
@@ -143,7 +143,7 @@ class PutText:
         if self.prior is not None:
             write_atomic(path, self.prior, expected=self.item.data, within=within)
         elif read_bytes(path, MAX_ITEM_BYTES, within=within) == self.item.data:
-            path.unlink()
+            remove_file(path, within=within)
 
 
 def put_text(item: SignTarget | ReadItem, user: Space) -> PutText | None:
