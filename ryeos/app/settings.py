@@ -12,7 +12,6 @@ from typing import Any
 
 from lillux.errors import LilluxError
 from lillux.schema import violations
-from ryeos.agent.providers import AGENT_PATH, AGENT_SCHEMA, file_problems
 from ryeos.app.graph_calls import HOOKS_PATH
 from ryeos.app.policy import POLICY_PATH, policy_from
 from ryeos.app.workspace import ALIASES_PATH, INTEGRITY_PATH
@@ -101,7 +100,6 @@ SETTINGS: Mapping[str, Mapping[str, _Schema]] = {
         "projects": _TEXTS,
     },
     "file-system/access.yaml": {"allow": _TEXTS},
-    AGENT_PATH: AGENT_SCHEMA["properties"],
     HOOKS_PATH: {"hooks": {"type": ["array", "null"], "items": _HOOK}},
     "web/access.yaml": {"allow_private": _TEXTS},
     "web/search.yaml": {"provider": _TEXT, "url": _TEXT, "key_env": _TEXT},
@@ -160,10 +158,12 @@ def settings_problems(relative: str, values: Mapping[str, Any]) -> Iterator[str]
 
 
 def _of_threads(relative: str, values: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with a provider, a list of prices or a credential: files of any name."""
+    """What is wrong with a provider, a list of prices, a credential, or with agent.yaml."""
     if relative.startswith("credentials/"):
         yield from credentials.file_problems(relative, values)
-    else:
+    elif relative.startswith("agent/"):
+        from ryeos.agent.providers import file_problems
+
         yield from file_problems(relative, values)
 
 
@@ -178,8 +178,6 @@ def _unreadable(relative: str, values: Mapping[str, Any]) -> Iterator[str]:
                 registries = registry_settings.Registries([layer], {})
                 for name in registries.names:
                     registries.resolve(name)
-            case _ if relative == AGENT_PATH:
-                yield from file_problems(relative, values)
             case "cas/manifest.yaml":
                 rules_of([(relative, values)])
             case "agents/policy.yaml":

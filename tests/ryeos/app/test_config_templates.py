@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lillux.signing import save_keypair
+from ryeos.agent.providers import AGENT_PATH, AGENT_SCHEMA
 from ryeos.app.config_templates import CONFIGS
 from ryeos.app.help import help_on
 from ryeos.app.settings import SETTINGS, settings_problems
@@ -15,6 +16,8 @@ from ryeos.app.topics import MAX_CHARACTERS, Face
 from ryeos.items.headers import parse_header
 from ryeos.items.refs import id_gives_rights
 from tests.support.workspace import Workspace
+
+SCHEMAS = {**SETTINGS, AGENT_PATH: AGENT_SCHEMA["properties"]}
 
 
 def template(config_id: str) -> str:
@@ -33,7 +36,7 @@ def keys(schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def test_each_settings_file_has_a_template() -> None:
-    assert {f"{config_id}.yaml" for config_id in CONFIGS} == set(SETTINGS)
+    assert {f"{config_id}.yaml" for config_id in CONFIGS} == set(SCHEMAS)
 
 
 @pytest.mark.parametrize("config_id", CONFIGS)
@@ -47,7 +50,7 @@ def test_a_template_of_a_config_is_valid(config_id: str) -> None:
 def test_a_template_of_a_config_has_every_key(config_id: str) -> None:
     named = set(re.findall(r"\b\w+(?=:)|\b\w+(?= is an older word)", template(config_id)))
 
-    assert {*keys({"properties": SETTINGS[f"{config_id}.yaml"]})} <= named
+    assert {*keys({"properties": SCHEMAS[f"{config_id}.yaml"]})} <= named
 
 
 @pytest.mark.parametrize("config_id", [one for one in CONFIGS if not id_gives_rights(one)])
