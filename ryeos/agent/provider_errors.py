@@ -144,7 +144,7 @@ def _error(status: int, said: object, rules: RetryRules) -> ProviderError:
 
 
 _HINTS: Mapping[str, str] = {
-    "CREDENTIAL_REFUSED": "ask your user to run: rye agent set-up",
+    "CREDENTIAL_REFUSED": "see where its key is kept: rye agent models",
     "CONTEXT_FULL": "give the directive less to read, or a model with a larger context",
     "PROVIDER_UNAVAILABLE": "try again later",
     "PROVIDER_REFUSED": "read the provider's words; the request is the same at every try",

@@ -94,7 +94,7 @@ class AgentRecords:
             raise RyeError(
                 f"thread {thread_id}: it has no journal in {self.folder}",
                 code="ITEM_NOT_FOUND",
-                hint="rye threads list",
+                hint="list the threads there are: rye threads list",
             ) from None
 
     def _trusted(self, fingerprint: str) -> bytes | None:
@@ -242,6 +242,6 @@ def _lock(folder: Path, thread_id: str) -> AbstractContextManager[None]:
         raise RyeError(
             f"thread {thread_id}: another process runs it",
             code="CONFLICT",
-            hint=f"rye threads logs -f {thread_id}",
+            hint="wait until it ends, or cancel it",
         ) from None
     return held

@@ -174,7 +174,7 @@ Codes of failures
   INVALID_PARAMS, INVALID_REF, AMBIGUOUS_ITEM   arguments, or a reference (2)
   INVALID_QUERY                                 a search breaks the grammar (2)
   NO_PROJECT, SYSTEM_IMMUTABLE                  no project here; read-only (2)
-  ITEM_NOT_FOUND, THREAD_NOT_FOUND              no space has the item, or the key; no thread (3)
+  ITEM_NOT_FOUND, THREAD_NOT_FOUND              no such item, key or thread (3)
   RUN_NOT_FOUND, OBJECT_NOT_FOUND               no such run of a graph, or a part is lost (3)
   PERMISSION_DENIED                             a graph calls what it may not (4)
   UNSIGNED, INTEGRITY, UNTRUSTED_KEY            not signed, changed, or by whom? (4)
@@ -190,7 +190,7 @@ Codes of failures
   VALIDATION_FAILED, PARSING_ERROR,
   CONFIG_ERROR, IMPORT_UNREADABLE               metadata, configuration, parameters (6)
   EXPRESSION_ERROR                              an expression of a graph has no value (6)
-  REMOTE_NOT_FOUND                              no remote of that name is configured (3)
+  REMOTE_NOT_FOUND, SECRET_NOT_FOUND            no such remote, or no such secret there (3)
   REMOTE_NOT_APPROVED, REMOTE_INSECURE          not your own word; a key in plain text (4)
   PIN_MISMATCH                                  another node, registry or publisher (4)
   REMOTE_UNREACHABLE, REMOTE_REFUSED            no reply from the node, or a refusal (7)
@@ -202,7 +202,6 @@ Codes of failures
   REMOTE_REPLY_INVALID, CAS_ENTRY_INVALID,
   CAS_OBJECT_INVALID                            a node sent something else (7)
   REQUEST_SIGNATURE, ENVELOPE_INVALID           a request or secrets that cannot be taken (4)
-  SECRET_NOT_FOUND                              not set on the node (3)
   WEBHOOK_REFUSED                               a delivery that no webhook signed (4)
   VERSION_MISMATCH, HEAD_MOVED                  another version; changed meanwhile (7)
   UNSAFE_PATH                                   a path that must not be a file (7)
@@ -210,6 +209,7 @@ Codes of failures
   REGISTRY_NOT_CONFIGURED                       no registry of this name (3)
   REGISTRY_NO_KEY, REGISTRY_REFUSED             the registry refuses it (7)
   REGISTRY_INVALID                              a bad registry of threads (6)
+  PROVIDER_REFUSED, STREAM_CUT                  a model gave no answer (7)
   RESOURCE_EXCEEDED                             larger than what is read (6)
   EXECUTION_FAILED                              the tool ran and failed (1)
   HTTP_INVALID_REQUEST                          no request could be made of it (6)
@@ -218,7 +218,7 @@ Codes of failures
   AUTH_FAILED                                   an MCP server refuses the credentials (1)
   TIMEOUT, CANCELLED                            it took too long (124); interrupted (130)
   CONFLICT, FILE_SYSTEM_ERROR                   something is in the way; disk or permissions (1)
-  UNSUPPORTED                                   known, but not done by this build
+  UNSUPPORTED                                   not done by this build
   INTERNAL                                      a bug in rye
 
 $ One of them: rye help error:UNSIGNED

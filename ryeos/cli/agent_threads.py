@@ -176,7 +176,7 @@ def _configure_steer(parser: Arguments) -> None:
 
 
 def _configure_prune(parser: Arguments) -> None:
-    parser.add_argument("--older", metavar="AGE", required=True, help="like 30d, 12h")
+    parser.add_argument("--older", metavar="AGE", help="those unchanged for so long: 30d, 12h")
 
 
 def _thread_of(session: Session) -> tuple[AgentThreads, str]:
@@ -262,7 +262,7 @@ def _prune(session: Session) -> int:
     import shutil
     import time
 
-    age = str(session.arguments.older)
+    age = str(session.arguments.older or "")
     unit = _SECONDS.get(age[-1:], 0)
     if not unit or not age[:-1].isdecimal():
         raise UsageError(f"--older: expected a number with s, m, h or d, found {age!r:.40}")

@@ -10,7 +10,8 @@ from typing import Any
 
 USERS_COMMAND = "ask your user to run: "
 COMMAND_WORDS = (
-    *("approve", "bundle", "chain", "completion", "dev", "doctor", "edit", "execute", "graph"),
+    *("agent", "approve", "bundle", "chain", "completion", "dev", "doctor", "edit", "execute"),
+    "graph",
     *(
         "help",
         "import",

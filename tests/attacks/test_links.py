@@ -16,7 +16,7 @@ from ryeos.app.sign import sign
 from ryeos.graph.recording import RunPage, write_page
 from ryeos.graph.run_log import run_place
 from ryeos.graph.run_store import RunIdentity, RunRecords
-from ryeos.items.errors import IntegrityError, SpecError
+from ryeos.items.errors import Answer, IntegrityError, SpecError
 from ryeos.items.refs import PROJECT, ItemRef, Kind, Space, parse_reference
 from ryeos.mcp.results import tool_result
 from ryeos.remote.apply import FileChange, apply_changes
@@ -292,7 +292,8 @@ Write = Callable[[Workspace], object]
 
 def sign_content(workspace: Workspace) -> object:
     """`sign` with `content`, as an agent calls it."""
-    return sign(workspace.rye(), {"item_id": "tool:agents/policy.yaml", "content": TOOL})
+    text = TOOL.replace("mine", "agents")
+    return sign(workspace.rye(), {"item_id": "tool:agents/policy", "content": text})
 
 
 def load_copy(workspace: Workspace) -> object:
@@ -420,7 +421,8 @@ def test_the_server_and_the_engine_write_through_no_link(
     with suppress(LilluxError):
         answer = write(workspace)
         # What a node left is reported file by file; a long answer is cut where it cannot be kept.
-        said = str(answer.kept) if isinstance(answer, Outputs) else json.dumps(answer)
+        said = json.dumps(answer.envelope if isinstance(answer, Answer) else answer, default=str)
+        said = str(answer.kept) if isinstance(answer, Outputs) else said
         assert "a link to" in said
 
     assert contents(target) == before

@@ -78,6 +78,8 @@ REFUSED = {
     "rye/web/search": WRITE,
 }
 GRAPHS = {"rye/examples/approval-gate", "rye/examples/fan-out", "rye/examples/retry-and-resume"}
+THREAD = "rye/agent/threads/thread_directive"
+"""What a thread may do is held for each item that it calls."""
 
 
 def declared(item_id: str) -> Rights:
@@ -88,7 +90,7 @@ def declared(item_id: str) -> Rights:
 
 
 def test_every_tool_of_the_bundle_declares_and_is_tried() -> None:
-    assert RUNNABLE.keys() == REFUSED.keys() | GRAPHS
+    assert RUNNABLE.keys() == REFUSED.keys() | GRAPHS | {THREAD}
     for item_id in RUNNABLE:
         declared(item_id)
 
@@ -98,7 +100,7 @@ def test_only_tools_that_start_shells_or_rye_have_all_rights() -> None:
 
     assert anything == {
         *(item_id for item_id, code in REFUSED.items() if code is KEY),
-        *("rye/examples/approval-gate", "rye/examples/retry-and-resume"),
+        *("rye/examples/approval-gate", "rye/examples/retry-and-resume", THREAD),
     }
 
 

@@ -132,7 +132,7 @@ def test_settings_that_rye_ships_have_no_mistake() -> None:
     for path in sorted((ROOT / "bundle.ai/config").rglob("*.yaml")):
         relative = path.relative_to(ROOT / "bundle.ai/config").as_posix()
         # These have a reader of their own, which `tests/ryeos/agent/test_providers.py` tries.
-        of_threads = ("agent/prices/", "agent/providers/", "credentials/")
+        of_threads = ("agent/agent.yaml", "agent/prices/", "agent/providers/", "credentials/")
         assert relative in SETTINGS or relative.startswith(of_threads)
         assert (
             list(settings_problems(relative, parse_yaml(path.read_text("utf-8"), path.name))) == []

@@ -216,7 +216,8 @@ def test_an_executor_that_is_absent_is_an_error_and_null_ends_the_chain(
     assert str(unknown.value) == "Unknown primitive: null"
     assert unknown.value.hint == (
         "known primitives: rye/core/primitives/execute, rye/core/primitives/http_client,"
-        " rye/core/primitives/state_graph, rye/core/primitives/subprocess"
+        " rye/core/primitives/state_graph, rye/core/primitives/subprocess,"
+        " rye/core/primitives/thread"
     )
 
 
