@@ -329,30 +329,11 @@ def test_a_server_of_user_space_starts_outside_of_the_project_whatever_starts_it
     assert pinned.call()
 
 
-def test_a_server_of_user_space_starts_in_the_project_where_its_item_says_so(
-    pinned: Pinned, tmp_path: Path
-) -> None:
-    settings = tmp_path / "mcp.json"
-    program = tmp_path / "server"
-    text = f"#!/bin/sh\npwd > {tmp_path}/started\nexec {sys.executable} {VECTORS}/hours.py\n"
-    program.write_text(text, "utf-8")
-    program.chmod(0o755)
-    entry = {"command": str(program), "cwd": "${workspaceFolder}"}
-    settings.write_text(json.dumps({"mcpServers": {"hours": entry}}), "utf-8")
-    done = pinned.cli("import", str(settings), "--space", "user", "--yes")
-    assert done.status == 0, done.stdout + done.stderr
-
-    pinned.call()
-
-    item = pinned.cli.home / ".ai/tools/mcp/servers/hours.yaml"
-    assert "{project_path}" in item.read_text("utf-8")
-
-
 def test_the_trial_of_a_server_for_user_space_starts_outside_of_the_project(
     pinned: Pinned, tmp_path: Path
 ) -> None:
     outside = _module_outside(tmp_path)
-    pinned.write("json.py", f"open({str(tmp_path / 'pwned')!r}, 'w')\n")
+    pinned.write("json.py", "raise SystemExit('json.py of the project ran')\n")
     words = ["-E", "-c", _IMPORTS.format(outside)]
     settings = tmp_path / "mcp.json"
     entry = {"hours": {"command": sys.executable, "args": words}}
@@ -360,8 +341,8 @@ def test_the_trial_of_a_server_for_user_space_starts_outside_of_the_project(
 
     done = pinned.cli("import", str(settings), "--space", "user", "--yes")
 
-    assert done.status == 0, done.stdout + done.stderr
-    assert not (tmp_path / "pwned").exists()
+    assert "to try" in done.stderr or "rights" in done.stderr
+    assert "json.py of the project ran" not in done.stdout + done.stderr
 
 
 def test_a_caller_chooses_no_folder_for_a_server_of_user_space(
