@@ -85,7 +85,7 @@ def offered(
         offers.append(_EXECUTE)
     if denial("load", Kind.KNOWLEDGE.value, "*", grants) is None or offers:
         offers.append(_LOAD)
-    if denial("search", None, "", grants) is None or len(items) > MAX_FLAT:
+    if denial("fetch", None, "", grants) is None or len(items) > MAX_FLAT:
         offers.append(_SEARCH)
     if outputs:
         offers.append(_return_offer(outputs))

@@ -17,6 +17,10 @@ REFERENCES = re.compile(r"`(tool|directive|knowledge):(rye/[a-z/_-]+)`")
 # Realistic inputs; those with a default are left out.
 INPUTS: dict[str, dict[str, Any]] = {
     "init": {},
+    "rye/agent/answer_from_knowledge": {"question": "How long may a return take?"},
+    "rye/agent/explain_failure": {"command": "pytest -x tests/test_cart.py"},
+    "rye/agent/release_notes": {"since": "v1.4.0"},
+    "rye/agent/review_diff": {"base": "develop"},
     "rye/authoring/create_tool": {"id": "shop/total", "purpose": "adds up {input:id} prices"},
     "rye/authoring/create_directive": {"id": "shop/restock", "purpose": "orders what runs out"},
     "rye/authoring/create_knowledge": {"id": "shop/returns", "title": "Returns"},
