@@ -39,7 +39,7 @@ from ryeos.items.yaml import parse_yaml
 from ryeos.run.calls import OnStderr
 from ryeos.run.chain import PACKAGES_SUFFIX
 from ryeos.run.model import ExecutionRequest
-from ryeos.run.server_command import PROJECT_PLACE, NamedFile, files_of_config
+from ryeos.run.server_command import PROJECT_PLACE, NamedFile, files_of_config, server_folder
 from ryeos.run.server_pins import (
     NPM,
     PACKAGE,
@@ -451,14 +451,16 @@ def _server_change(server: Location, before: bytes | None, text: str) -> ToolCha
     )
 
 
-def _file_pins(rye: Rye, config: Mapping[str, Any]) -> ServerPins:
+def _file_pins(rye: Rye, config: Mapping[str, Any], tier: str) -> ServerPins:
     """The local files that a server's command line names, and their digest; empty for none."""
     project = rye.context.project_path
     if PACKAGE in config or project is None:
         return ServerPins()
     env = rye.context.process_env
     home = env.get("USERPROFILE" if rye.context.platform == "win32" else "HOME", "")
-    cwd = project / str(config.get("cwd") or "").replace(PROJECT_PLACE, str(project))
+    chosen = str(config.get("cwd") or "").replace(PROJECT_PLACE, str(project))
+    user = str(rye.context.spaces.user.base)
+    cwd = server_folder(chosen, tier, project=str(project), user=user)
     named = files_of_config(config, cwd, project=str(project), home=home)
     digest, count = files_digest(named, project)
     if not count:
@@ -486,7 +488,7 @@ def pin_files(rye: Rye, server: Location, *, again: bool = False) -> list[ToolCh
     body, before = _signed_body(rye, server)
     config = _config_of(server, body)
     pins = read_pins(config)
-    now = _file_pins(rye, config)
+    now = _file_pins(rye, config, server.space.tier)
     said = now.described_files()
     if not said or (pins.files and not again) or said == pins.described_files():
         return []

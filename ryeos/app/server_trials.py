@@ -8,14 +8,13 @@
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.interpreters import ResolvedEnv
 from lillux.mcp_client.versions import AllowedVersions
-from lillux.templating import Names, as_text, fill
+from lillux.templating import Names
 from lillux.values import dataclass, replace
 from lillux.variables import read_dotenv
 from ryeos.app.workspace import Rye
@@ -27,15 +26,15 @@ from ryeos.items.specs import tool_spec
 from ryeos.items.yaml import parse_yaml
 from ryeos.run.anchor import Anchor
 from ryeos.run.calls import MappedResult
-from ryeos.run.command import filled_arguments, max_output_bytes
+from ryeos.run.command import max_output_bytes
 from ryeos.run.confinement import CallRights, Level, PathFiller, SandboxPolicy, policy_of
 from ryeos.run.mcp import (
     McpStdioCall,
     ServerConfig,
-    ServerProgram,
     Variables,
     server_environment,
     server_variables,
+    started_server,
 )
 from ryeos.run.model import ChainElement, Invocation
 from ryeos.run.refusals import header_line
@@ -136,30 +135,29 @@ def _call_of(rye: Rye, item: ProposedItem, space: Space) -> McpStdioCall | None:
         item_id=item.ref.id, requested_id=item.ref.id, space=space.label, spec=spec
     )
     rights = _rights_of(context, policy, element, Anchor(names=fixed))
-    command = as_text(fill(spec.config["command"], names))
-    words = (command, *filled_arguments(command, spec.config.get("args") or (), names))
-    cwd = Path(project, found.filled("cwd"))
+    words = (spec.config["command"], *(spec.config.get("args") or ()))
     surroundings = server_environment(context.tool_environment(), space.tier)
-    env = {**surroundings, **found.filled_mapping("env")}
-    env = server_variables(env, found, rights.allows_variable(ResolvedEnv(variables=env)))
-    program = rights.program(command, env, str(cwd))
+    server = started_server(found, words, tier=space.tier, env=surroundings)
+    allows = rights.allows_variable(ResolvedEnv(variables=server.env))
+    server = replace(server, env=server_variables(server.env, found, allows))
+    program = rights.program(server.argv[0], server.env, str(server.cwd))
     return McpStdioCall(
         found=found,
-        server=ServerProgram(argv=words, cwd=cwd, env=env),
+        server=server,
         arguments={},
         contributed=(),
         invocation=Invocation(
-            argv=(program, *words[1:]),
-            env=env,
-            cwd=cwd,
+            argv=(program, *server.argv[1:]),
+            env=server.env,
+            cwd=server.cwd,
             stdin=b"",
             timeout_s=None,
             max_output_bytes=max_output_bytes(spec.config),
-            confinement=rights.confinement(program, env),
+            confinement=rights.confinement(program, server.env),
         ),
         rights=rights,
         starter=b"",
-        silent=SilentServer((*words, str(cwd)), context.process_env),
+        silent=SilentServer((*server.argv, str(server.cwd)), context.process_env),
     )
 
 

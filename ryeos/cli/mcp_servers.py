@@ -57,6 +57,7 @@ from ryeos.items.errors import (
 from ryeos.items.refs import PROJECT, USER, Location
 from ryeos.items.replaced import keep_replaced
 from ryeos.run.packages import list_path
+from ryeos.run.server_command import words_from_anywhere
 from ryeos.trust.keys import require_user_space
 from ryeos.trust.sign import ReadItem, target_of_path
 from ryeos.trust.signature import MAX_ITEM_BYTES
@@ -114,9 +115,12 @@ def _add(session: Session) -> int:
 
 def _options(session: Session) -> ServerOptions:
     arguments = session.arguments
+    words = tuple(arguments.words or ())
+    if arguments.space == USER:
+        words = words_from_anywhere(words, session.context.cwd)
     pairs = [header.partition("=") for header in arguments.header or ()]
     return ServerOptions(
-        words=tuple(arguments.words or ()),
+        words=words,
         url=arguments.url,
         env=tuple(arguments.env or ()),
         headers={name: variable for name, _, variable in pairs},

@@ -41,6 +41,7 @@ from ryeos.imports.server_items import (
 )
 from ryeos.items.errors import UsageError
 from ryeos.items.refs import ItemRef, Kind
+from ryeos.run.server_command import words_from_anywhere
 
 CONTAINERS = (
     ("mcpServers",),
@@ -226,6 +227,11 @@ class _Entry:
             raise EntryError("command, args: expected a text and a list of texts")
         filled = [self._text(text, f"args[{number - 1}]") for number, text in enumerate(texts)]
         words = words_of(filled[0].strip(), filled[1:])
+        if self._source.project is None and not entry.get("cwd"):
+            folder = self._source.path.absolute().parent
+            written, words = words, words_from_anywhere(words, folder)
+            if words != written:
+                self._notes.append("relative paths are written whole: it starts in user space")
         if starts_rye(words):
             raise EntryError("it is Rye itself")
         launch = launch_of((words[0], *self._secrets.words(words[1:])))

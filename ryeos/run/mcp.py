@@ -52,7 +52,7 @@ from ryeos.run.command import (
 from ryeos.run.held import STARTER, HeldStart, in_environment
 from ryeos.run.model import ChainElement, Invocation
 from ryeos.run.parameters import valid_limit
-from ryeos.run.server_command import files_of_config, program_name
+from ryeos.run.server_command import files_of_config, server_folder
 from ryeos.run.server_pins import (
     NPM,
     ServerInstaller,
@@ -345,15 +345,40 @@ def program(materials: Materials, services: Services) -> tuple[ServerConfig, Ser
         words = _words(config) if config.get("command") else _launch_words(config, path)
     else:
         words = _words(config)
-    command = as_text(fill(words[0], names))
+    found = replace(found, names=names)
+    server = started_server(
+        found,
+        words,
+        tier=_tier_of_program(found, materials, files),
+        env=server_environment(materials.child_env, _tier(found, materials)),
+        caller_cwd=materials.caller_cwd,
+        default=materials.anchor.cwd,
+    )
+    files = (*files, *_named_files(server.argv, server.cwd, materials, services))
+    return found, replace(server, files=files, installed=installed)
+
+
+def started_server(
+    found: ServerConfig,
+    words: tuple[object, ...],
+    *,
+    tier: str,
+    env: Mapping[str, str],
+    caller_cwd: object = None,
+    default: str = "",
+) -> ServerProgram:
+    """The program of a server: its words, its folder, its variables.
+
+    Every start is made here, that of a server that is only proposed as well. Raises SpecError.
+    """
+    command = as_text(fill(words[0], found.names))
     if not command.strip():
         raise SpecError("config.command", "expected a program, found nothing once it was filled in")
-    argv = (command, *filled_arguments(command, list(words[1:]), names))
-    cwd = _cwd(found, materials, command)
-    files = (*files, *_named_files(argv, cwd, materials, services))
-    tier = _tier(found, materials)
-    env = {**server_environment(materials.child_env, tier), **found.filled_mapping("env")}
-    return found, ServerProgram(argv=argv, cwd=cwd, env=env, files=files, installed=installed)
+    return ServerProgram(
+        argv=(command, *filled_arguments(command, list(words[1:]), found.names)),
+        cwd=_cwd(found, tier, caller_cwd, default),
+        env={**env, **found.filled_mapping("env")},
+    )
 
 
 def address(materials: Materials, services: Services) -> tuple[ServerConfig, str, dict[str, str]]:
@@ -617,19 +642,31 @@ def server_environment(env: Mapping[str, str], tier: str) -> Mapping[str, str]:
     return env if tier == PROJECT else {"PYTHONSAFEPATH": "1", **env}
 
 
-_LOOK_IN_FOLDER = frozenset({"npx", "npm", "pnpm", "pnpx", "yarn", "bun", "bunx"})
-"""Programs that start what they find in ``node_modules`` of the folder that they stand in."""
+def _tier_of_program(
+    found: ServerConfig, materials: Materials, files: tuple[VerifiedItem, ...]
+) -> str:
+    """The space of what is started: a file of the project, or what the server's item says."""
+    is_projects = any(item.target.space.tier == PROJECT for item in files)
+    return PROJECT if is_projects else _tier(found, materials)
 
 
-def _cwd(found: ServerConfig, materials: Materials, command: str) -> Path:
-    chosen = materials.caller_cwd or found.filled("cwd")
-    if not chosen:
-        is_elsewhere = program_name(command) in _LOOK_IN_FOLDER
-        is_elsewhere = is_elsewhere and _tier(found, materials) != PROJECT
-        chosen = materials.anchor.names["user_space"] if is_elsewhere else materials.anchor.cwd
+def _cwd(found: ServerConfig, tier: str, caller_cwd: object, default: str) -> Path:
+    """The folder of a server, by `server_folder`. Raises SpecError."""
+    fixed = found.names.fixed
+    chosen: object = found.filled("cwd")
+    if tier == PROJECT:
+        chosen = caller_cwd or chosen or default
+    elif caller_cwd:
+        raise SpecError(
+            "cwd",
+            "expected none from the caller: the item of a server of user space or of a bundle says"
+            " where it is started",
+            hint='a person can write into the config of its item: cwd: "{project_path}"',
+        )
     if not isinstance(chosen, str):
         raise SpecError("cwd", f"expected a path, got {type_name(chosen)}")
-    path = Path(materials.anchor.names["project_path"], chosen)
+    project, user = str(fixed["project_path"]), str(fixed["user_space"])
+    path = server_folder(chosen, tier, project=project, user=user)
     if not os.path.isdir(path):  # noqa: PTH112 - says no to names that no system takes
         raise SpecError("cwd", f"expected a folder, found none at {str(path)[:200]}")
     return path

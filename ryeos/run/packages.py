@@ -57,7 +57,7 @@ _ALLOWS: Mapping[str, Callable[[int], bool]] = {
 }
 _RESOLVE_S, _INSTALL_S = 300.0, 600.0
 _OUTPUT_BYTES = 16 * 1024 * 1024
-_OWN_CACHES = {"npm_config_cache": "npm", "PIP_CACHE_DIR": "pip"}
+_OWN_CACHES = {"npm_config_cache": "npm", "PIP_CACHE_DIR": "pip", "UV_CACHE_DIR": "uv"}
 
 
 class PackagesError(ChainError):
@@ -367,11 +367,18 @@ def with_own_caches(env: Mapping[str, str], folder: Path) -> dict[str, str]:
     """The environment of a package manager with caches below a folder that no agent writes.
 
     What is found there decides which version and digest a package has: the cache of the user's
-    own npm or pip, which agents may write, would let them decide. One that a variable names counts.
+    own npm, pip or uv, which agents may write, would let them decide. That a variable names a
+    cache says nothing of who writes it: npm names the user's own to all that it starts.
     """
-    given = {name.upper() for name in env}
     caches = {name: str(folder / "downloads" / kind) for name, kind in _OWN_CACHES.items()}
-    return {**env, **{name: path for name, path in caches.items() if name.upper() not in given}}
+    replaced = {_as_setting(name) for name in caches}
+    kept = {name: text for name, text in env.items() if _as_setting(name) not in replaced}
+    return {**kept, **caches}
+
+
+def _as_setting(name: str) -> str:
+    """A variable's name as npm reads it: in any case, ``-`` and ``_`` alike."""
+    return name.upper().replace("-", "_")
 
 
 def _from_report(report: str) -> list[str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.values import dataclass
+from ryeos.items.refs import PROJECT
 
 CODE_SUFFIXES = (
     *(".py", ".pyz", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx", ".sh"),
@@ -65,6 +66,39 @@ def program_name(word: str) -> str:
     """The name of a program less its folder and what Windows adds."""
     name = re.split(r"[/\\]", word)[-1].lower()
     return re.sub(r"\.(exe|cmd|bat|ps1)$", "", name)
+
+
+def server_folder(chosen: str, tier: str, *, project: str, user: str) -> Path:
+    """The folder that a server is started in: the one of its item, from that of its space.
+
+    What a program loads, it looks for in the folder that it is started in (modules, ``.bin``,
+    settings of tools), and agents write in the project. So a server that is not the project's own
+    is started there only where its signed item says ``{project_path}``.
+    """
+    if tier == PROJECT:
+        return Path(project, chosen)
+    # A user without a home has servers of the bundle as well; agents write no folder at the root.
+    base = user if os.path.isdir(user) else Path(user).anchor  # noqa: PTH112 - as in `mcp`
+    return Path(base, chosen)
+
+
+def words_from_anywhere(words: Sequence[str], folder: Path) -> tuple[str, ...]:
+    """Words for a server of user space: it is started elsewhere than where they were written.
+
+    ``.`` is the project of each call, and a path from the folder to what is there a whole path. A
+    name alone counts as one with a suffix of code: ``server.py``, but not ``build``.
+    """
+    return tuple(_from_anywhere(word, folder, at) for at, word in enumerate(words))
+
+
+def _from_anywhere(word: str, folder: Path, at: int) -> str:
+    if word in {".", "./"}:
+        return PROJECT_PLACE if at else word
+    is_path = "/" in word or (at > 0 and Path(word).suffix.lower() in CODE_SUFFIXES)
+    if not is_path or "\0" in word or "{" in word or "://" in word or word.startswith(("-", "~")):
+        return word
+    path = os.path.normpath(folder / word)
+    return path if os.path.lexists(path) else word
 
 
 def files_of_config(

@@ -309,3 +309,73 @@ def test_a_server_of_user_space_is_not_looked_up_in_the_project(
     pinned.cli("mcp", "discover", "hours", "--yes")
 
     assert (tmp_path / "started").read_text("utf-8").strip() == str(pinned.cli.home)
+
+
+@pytest.mark.parametrize(
+    "before", [("env", "HOURS=12"), ("timeout", "60"), ("sh", "-c", 'exec "$0" "$@"')]
+)
+def test_a_server_of_user_space_starts_outside_of_the_project_whatever_starts_it(
+    pinned: Pinned, tmp_path: Path, before: tuple[str, ...]
+) -> None:
+    outside = _module_outside(tmp_path)
+    # -E: without PYTHONSAFEPATH, so Python looks first where it is started.
+    words = (*before, sys.executable, "-E", "-c", _IMPORTS.format(outside))
+    assert pinned.cli("mcp", "add", "hours", "--space", "user", "--", *words).status == 0
+    found = pinned.cli("mcp", "discover", "hours", "--yes")
+    assert found.status == 0, found.stdout + found.stderr
+
+    pinned.write("json.py", "raise SystemExit(3)\n")
+
+    assert pinned.call()
+
+
+def test_the_trial_of_a_server_for_user_space_starts_outside_of_the_project(
+    pinned: Pinned, tmp_path: Path
+) -> None:
+    outside = _module_outside(tmp_path)
+    pinned.write("json.py", "raise SystemExit('json.py of the project ran')\n")
+    words = ["-E", "-c", _IMPORTS.format(outside)]
+    settings = tmp_path / "mcp.json"
+    entry = {"hours": {"command": sys.executable, "args": words}}
+    settings.write_text(json.dumps({"mcpServers": entry}), "utf-8")
+
+    done = pinned.cli("import", str(settings), "--space", "user", "--yes")
+
+    assert "to try" in done.stderr or "rights" in done.stderr
+    assert "json.py of the project ran" not in done.stdout + done.stderr
+
+
+def test_a_caller_chooses_no_folder_for_a_server_of_user_space(
+    pinned: Pinned, tmp_path: Path
+) -> None:
+    file = shutil.copy(VECTORS / "hours.py", tmp_path / "hours.py")
+    words = ("--space", "user", "--", sys.executable, str(file))
+    assert pinned.cli("mcp", "add", "hours", *words).status == 0
+    assert pinned.cli("mcp", "discover", "hours", "--yes").status == 0
+
+    done = pinned.cli("run", HOURS, "hour:=15", "--cwd", str(pinned.cli.project))
+
+    assert done.status != 0
+    assert "cwd" in done.stderr
+
+
+def test_relative_paths_of_a_server_for_user_space_are_written_whole(pinned: Pinned) -> None:
+    file = pinned.write("srv/hours.py", (VECTORS / "hours.py").read_text("utf-8"))
+    words = ("--space", "user", "--", sys.executable, "srv/hours.py", ".")
+
+    assert pinned.cli("mcp", "add", "hours", *words).status == 0
+
+    text = (pinned.cli.home / ".ai/tools/mcp/servers/hours.yaml").read_text("utf-8")
+    assert str(file) in text
+    assert "{project_path}" in text
+
+
+_IMPORTS = "import json, sys; sys.path.append({!r}); import hours_srv"
+
+
+def _module_outside(tmp_path: Path) -> str:
+    """A folder outside of all projects, with the module of a server."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    shutil.copy(VECTORS / "hours.py", outside / "hours_srv.py")
+    return str(outside)

@@ -143,6 +143,7 @@ def test_the_caches_that_agents_write_decide_about_no_package(tmp_path: Path) ->
     folder = tmp_path / "place/work"
     folder.mkdir(parents=True)
     env = {"PATH": f"{npm.parent}:/usr/bin:/bin", "HOME": str(tmp_path / "home")}
+    env["npm_config_cache"] = str(tmp_path / "home/.npm")
     installer = ServerInstaller(ProcessManager(), env, sys.platform)
 
     installer._npm("install", folder=folder, what="resolve")
@@ -154,7 +155,15 @@ def test_the_caches_that_agents_write_decide_about_no_package(tmp_path: Path) ->
     ]
 
 
-def test_a_cache_that_the_user_names_counts(tmp_path: Path) -> None:
-    given = {"NPM_CONFIG_CACHE": "/srv/npm", "PIP_CACHE_DIR": "/srv/pip"}
+def test_a_cache_that_a_variable_names_decides_about_no_package(tmp_path: Path) -> None:
+    named = {"NPM_CONFIG_CACHE", "npm_config_cache", "Npm_Config_Cache", "PIP_CACHE_DIR"}
+    given = dict.fromkeys({*named, "UV_CACHE_DIR"}, "/home/ada/.npm")
 
-    assert with_own_caches(given, tmp_path) == given
+    env = with_own_caches({**given, "npm_config_registry": "https://npm.example"}, tmp_path)
+
+    assert env == {
+        "npm_config_registry": "https://npm.example",
+        "npm_config_cache": f"{tmp_path}/downloads/npm",
+        "PIP_CACHE_DIR": f"{tmp_path}/downloads/pip",
+        "UV_CACHE_DIR": f"{tmp_path}/downloads/uv",
+    }
