@@ -950,7 +950,7 @@ class Changes:
                 spot = _Spot(found, "", real_place(found))
                 self._require_changeable_file(found, spot.place)
                 if self._has_names_elsewhere(found, spot):
-                    raise RefusedError("lock", spot.place)
+                    raise RefusedError("lock", spot.place)  # noqa: TRY301 - as the one above
         except (RefusedError, GoOn):
             raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP)) from None
         try:

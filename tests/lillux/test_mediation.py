@@ -953,7 +953,8 @@ LINKED = {
     "further filter": (
         "import struct\n"
         "code = ctypes.create_string_buffer(struct.pack('HBBI', 6, 0, 0, 0x7FFF0000))\n"
-        "program = ctypes.create_string_buffer(struct.pack('HxxxxxxQ', 1, ctypes.addressof(code)))\n"
+        "packed = struct.pack('HxxxxxxQ', 1, ctypes.addressof(code))\n"
+        "program = ctypes.create_string_buffer(packed)\n"
         "assert libc.prctl(22, 2, ctypes.c_void_p(ctypes.addressof(program)), 0, 0) == 0\n"
         "write('linked')"
     ),
