@@ -636,37 +636,92 @@ _SELF_QUERIES = {
 _ASK_S = 10.0
 
 
-def behind_shim(path: str, env: Mapping[str, str], cwd: str) -> str:
-    """The program that a shim would start in a folder; ``path`` itself if it is no shim.
+_MANAGER_PROGRAMS = ("mise", "rtx", "volta-shim")
+_LAYOUTS = ("versions", "installs/{plugin}")
 
-    pyenv and rbenv are understood by their files; a shim of any other manager is asked.
+
+def is_shim(path: str) -> bool:
+    """Whether a program of a version manager starts another one, which it chooses by a folder."""
+    if os.path.basename(os.path.dirname(path)) == "shims":  # noqa: PTH119, PTH120 - at each start
+        return True
+    try:
+        return os.path.basename(os.readlink(path)) in _MANAGER_PROGRAMS  # noqa: PTH115, PTH119
+    except OSError:
+        return False
+
+
+def behind_shim(
+    path: str,
+    env: Mapping[str, str],
+    folder: str,
+    *,
+    project: Path | None = None,
+    allows: Allows | None = None,
+) -> str:
+    """The program that a shim would start; ``path`` itself if it names none.
+
+    A manager starts what files of the folder name that it is asked in. So no shim is asked in a
+    folder of a project, but in ``folder``. What a project's file names counts as far as ``allows``
+    says, and as a version that the manager has installed, nothing else.
     """
     shim = Path(path)
-    if shim.parent.name != "shims":
-        return path
     root = shim.parent.parent
-    for version in _shim_versions(root, env, Path(cwd)):
-        found = root / "versions" / version / "bin" / shim.name
-        if os.access(found, os.X_OK):
-            return str(found)
-    return _ask_shim(path, tuple(sorted(env.items())), cwd)
+    plugin = (MANAGERS["asdf"].plugins or {}).get(shim.name, shim.name)
+    named = _project_versions(plugin, project, allows) if project and allows else ()
+    layouts = tuple(str(root / one.format(plugin=plugin)) for one in _LAYOUTS)
+    for version in named:
+        found = _installed_program(version, shim.name, MANAGERS["pyenv"], layouts, "linux")
+        if found:
+            return found
+    for version in _shim_versions(root, env):
+        chosen = root / "versions" / version / "bin" / shim.name
+        if os.access(chosen, os.X_OK):
+            return str(chosen)
+    return _ask_shim(path, tuple(sorted(_outside(env, project).items())), folder)
 
 
-def _shim_versions(root: Path, env: Mapping[str, str], cwd: Path) -> Iterator[str]:
-    """Versions to try, in the order of the manager: variable, files in folders above, global."""
-    kind, file_name = {".rbenv": ("RBENV", ".ruby-version")}.get(
-        root.name, ("PYENV", ".python-version")
-    )
+def _project_versions(plugin: str, project: Path, allows: Allows) -> tuple[str, ...]:
+    """The versions of a plugin that the files of a project name, as far as these count."""
+    kinds = {"nodejs": ("nvm", "fnm"), "node": ("nvm", "fnm"), "python": ("pyenv",)}
+    own = (*kinds.get(plugin, ()), *(("rbenv",) if plugin == "ruby" else ()), "asdf")
+    for name in unique(file for kind in own for file in MANAGERS[kind].files):
+        path = project / name
+        with suppress(LilluxError, OSError, ValueError):
+            if not os.path.lexists(path):
+                continue
+            data = _version_text(path)
+            found = _versions_in(name, data.decode(), plugin)
+            if found and allows(str(path), data):
+                return tuple(one for one in found if _VERSION.fullmatch(one))
+    return ()
+
+
+def _shim_versions(root: Path, env: Mapping[str, str]) -> Iterator[str]:
+    """Versions to try, in the order of the manager: variable, global."""
+    kind = {".rbenv": "RBENV", ".nodenv": "NODENV"}.get(root.name, "PYENV")
     named = env.get(f"{kind}_VERSION", "")
-    if named:
-        yield from named.split(":")
-        return
-    for file in (*(folder / file_name for folder in (cwd, *cwd.parents)), root / "version"):
+    words = named.split(":") if named else ()
+    if not named:
         with suppress(OSError, UnicodeDecodeError):
-            yield from (
-                word for word in file.read_text("utf-8").split() if _VERSION.fullmatch(word)
-            )
-            return
+            words = (root / "version").read_text("utf-8").split()
+    yield from (word for word in words if _VERSION.fullmatch(word))
+
+
+def _outside(env: Mapping[str, str], project: Path | None) -> Mapping[str, str]:
+    """The variables without what they name of a project: folders to look in, and programs."""
+    inside = {str(project), os.path.realpath(project)} if project else set()
+    kept = {k: v for k, v in env.items() if not any(one in v for one in inside)}
+    entries = env.get("PATH", os.defpath).split(os.pathsep)
+    outside = [
+        one
+        for one in entries
+        if not any(
+            Path(path).is_relative_to(two)
+            for path in (one, os.path.realpath(one))
+            for two in inside
+        )
+    ]
+    return {**kept, "PATH": os.pathsep.join(outside)}
 
 
 @cache

@@ -43,6 +43,9 @@ _SHARED_MEMORY = ("/dev/shm/", "/dev/mqueue/")  # noqa: S108 - files in memory, 
 _SHARED = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - names, nothing is made there
 _PRIVATE_ATTRIBUTES = ("security.", "trusted.")
 _RETRIES = 8
+_MAX_COPIED = 256 * 1024 * 1024
+_MAX_COUNTED = 10_000
+_GONE = " (deleted)"
 
 
 class GoOn(Exception):  # noqa: N818 - not an error
@@ -544,6 +547,7 @@ class Changes:
     def __init__(self, rules: WriteRules, entered: Status) -> None:
         self._rules, self._filters = rules, entered.filters
         self._self = Impersonation(entered)
+        self._names: dict[tuple[int, int], int] = {}
 
     def make(self, call: FileCall, confirm: Confirm) -> tuple[int, int | None]:
         """The value that a call returns, and the descriptor to hand to the caller, if any.
@@ -607,15 +611,94 @@ class Changes:
             if self._rules.is_above_kept(one.place):
                 raise GoOn(one.place)
 
+    # ------------------------------------------------------------------ files with several names
+
+    def _has_names_elsewhere(self, found: int, spot: _Spot) -> bool:
+        """Whether an open file may be one outside too: by a name that was not made in this run.
+
+        Caches of package managers, programs of the user and other projects share files that way.
+        """
+        status = os.fstat(found)
+        if not stat.S_ISREG(status.st_mode) or not self._rules.mediates(spot.place):
+            return False
+        if self._rules.is_given(spot.place):  # policy names this very file
+            return False
+        made = self._names.get((status.st_dev, status.st_ino), 0)
+        if not made and spot.place.endswith(_GONE):  # what names are left is not known
+            return status.st_nlink > 0
+        return status.st_nlink > max(made, 1)
+
+    def _count_names(self, before: os.stat_result, place: str) -> None:
+        """Note a further name of a file all of whose names were made here."""
+        key = before.st_dev, before.st_ino
+        made = self._names.get(key, 0 if place.endswith(_GONE) else 1)
+        if before.st_nlink <= made and len(self._names) < _MAX_COUNTED:
+            self._names[key] = before.st_nlink + 1
+
+    def _parted(self, found: int, spot: _Spot, *, keeps: bool = True) -> int:
+        """A copy of an open file, which takes its name here; the other names keep the file.
+
+        ``keeps`` says whether its content is wanted. Raises RefusedError where that cannot be.
+        """
+        try:
+            return _part(found, spot, keeps=keeps)
+        except OSError as error:
+            raise RefusedError("write", spot.place) from error
+
+    def _own_file(self, found: int, spot: _Spot, flags: int) -> int:
+        """A file that was opened without cutting it, as it is to be opened."""
+        cuts = bool(flags & os.O_TRUNC)
+        if not (cuts or flags & (os.O_WRONLY | os.O_RDWR)):
+            return found
+        path = f"/proc/self/fd/{found}"
+        try:
+            if self._has_names_elsewhere(found, spot):
+                if not flags & (os.O_WRONLY | os.O_RDWR):
+                    _require_writable(found)
+                copy = self._parted(found, spot, keeps=not cuts)
+                os.close(found)
+                found = copy
+                again = flags & ~(os.O_CREAT | os.O_EXCL | os.O_TRUNC | os.O_NOFOLLOW)
+                opened = os.open(f"/proc/self/fd/{copy}", again | os.O_CLOEXEC | os.O_NOCTTY)
+                os.close(copy)
+                return opened
+            if cuts and stat.S_ISREG(os.fstat(found).st_mode):
+                if flags & (os.O_WRONLY | os.O_RDWR):
+                    os.ftruncate(found, 0)
+                else:
+                    os.truncate(path, 0)
+        except BaseException:
+            os.close(found)
+            raise
+        return found
+
     @contextmanager
-    def _as_caller(self, call: FileCall, confirm: Confirm, *, is_native: bool) -> Iterator[int]:
-        """Be like the caller within the block; the value masks modes."""
+    def _as_caller(
+        self, call: FileCall, confirm: Confirm, *, is_native: bool, spot: _Spot | None = None
+    ) -> Iterator[int]:
+        """Be like the caller within the block; the value masks modes.
+
+        ``spot`` is of a file that is written: one with names elsewhere is not left to the kernel.
+        """
         status = status_of(call.pid)
         if is_native and status.filters > self._filters:
+            if spot is not None:
+                self._require_one_name(spot)
             raise GoOn
         confirm()  # else the number of the process may be another's now
         with self._self.become(status, call.pid) as mask:
             yield mask
+
+    def _require_one_name(self, spot: _Spot) -> None:
+        try:
+            found = os.open(spot.name, _OPEN_ANY, dir_fd=spot.folder)
+        except OSError:
+            return
+        try:
+            if self._has_names_elsewhere(found, spot):
+                raise RefusedError("write", spot.place)
+        finally:
+            os.close(found)
 
     def _open(self, way: Way, confirm: Confirm) -> tuple[int, int | None]:
         call = way.call
@@ -653,8 +736,8 @@ class Changes:
     ) -> int:
         """Open, or make, a file that is no link. Never waits: a pipe without a reader Blocks."""
         flags, mode = how
-        ours = flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-        with self._as_caller(call, confirm, is_native=True) as mask:
+        ours = flags & ~os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+        with self._as_caller(call, confirm, is_native=True, spot=spot) as mask:
             try:
                 found = os.open(spot.as_given, ours, mode & 0o7777 & mask, dir_fd=spot.folder)
             except OSError as error:
@@ -662,6 +745,7 @@ class Changes:
                 if waits and stat.S_ISFIFO(_kind(spot)):
                     raise Blocks from error
                 raise
+            found = self._own_file(found, spot, flags)
         return _as_asked(found, flags)
 
     def _open_again(
@@ -673,6 +757,8 @@ class Changes:
             raise GoOn
         if flags & os.O_EXCL and flags & os.O_CREAT:
             raise OSError(errno.EEXIST, os.strerror(errno.EEXIST))
+        if flags & (WRITING & ~os.O_CREAT) and self._has_names_elsewhere(found, spot):
+            raise RefusedError("write", spot.place)  # the descriptor goes on to be the other file
         with self._as_caller(call, confirm, is_native=True):
             again = flags & ~os.O_CREAT & ~os.O_NOFOLLOW | os.O_CLOEXEC
             return 0, os.open(f"/proc/self/fd/{found}", again)
@@ -775,7 +861,9 @@ class Changes:
                 source = {"src": first.name, "src_dir_fd": first.folder, "follow_symlinks": False}
             else:
                 source = {"src": f"/proc/self/fd/{found}", "follow_symlinks": True}
+            before = os.fstat(found)
             os.link(dst=second.as_given, dst_dir_fd=second.folder, **source)  # type: ignore[arg-type]
+            self._count_names(before, first.place)
         return 0, None
 
     def _make_link(self, way: Way, confirm: Confirm) -> tuple[int, int | None]:
@@ -812,7 +900,10 @@ class Changes:
         _require_folder(found, path)
         if not self._rules.mediates(spot.place) or not stat.S_ISREG(os.fstat(found).st_mode):
             raise GoOn(self._refused(spot))
-        with self._as_caller(call, confirm, is_native=True):
+        with self._as_caller(call, confirm, is_native=True, spot=spot):
+            if self._has_names_elsewhere(found, spot):
+                _require_writable(found)
+                found = way.opened.keep(self._parted(found, spot))
             os.truncate(f"/proc/self/fd/{found}", ctypes.c_int64(call.words[1]).value)
         return 0, None
 
@@ -837,6 +928,8 @@ class Changes:
         except GoOn:
             raise RefusedError("metadata", _target_text(wanted.at, wanted.path)) from None
         with self._as_caller(call, confirm, is_native=False):
+            if self._has_names_elsewhere(found, spot):
+                found = opened.keep(self._parted(found, spot))
             wanted.apply(found, spot, is_link=stat.S_ISLNK(os.fstat(found).st_mode))
         return 0
 
@@ -854,7 +947,10 @@ class Changes:
         confirm()
         try:
             if os.fstat(found).st_nlink:
-                self._require_changeable_file(found, real_place(found))
+                spot = _Spot(found, "", real_place(found))
+                self._require_changeable_file(found, spot.place)
+                if self._has_names_elsewhere(found, spot):
+                    raise RefusedError("lock", spot.place)  # noqa: TRY301 - as the one above
         except (RefusedError, GoOn):
             raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP)) from None
         try:
@@ -894,6 +990,71 @@ _WRITERS: Mapping[str, _Writer] = {
     "truncate": Changes._cut,  # noqa: SLF001
 }
 assert set(_WRITERS) == set(WRITES)  # noqa: S101 - a table of another module
+
+
+# --- copies ---------------------------------------------------------------------------------------
+
+
+def _part(found: int, spot: _Spot, *, keeps: bool) -> int:
+    """Put a copy of an open file in the place of its name; a descriptor to read and write it.
+
+    Raises OSError for a long file, for one that does not stand there, and for an owner that is
+    another's.
+    """
+    status = os.fstat(found)
+    there = os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
+    if (there.st_dev, there.st_ino) != (status.st_dev, status.st_ino):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    if keeps and status.st_size > _MAX_COPIED:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    name = f".rye-{os.urandom(8).hex()}"
+    how = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    copy = os.open(name, how, 0o600, dir_fd=spot.folder)
+    try:
+        if keeps:
+            _copy(found, copy, status)
+        made = os.fstat(copy)
+        if (made.st_uid, made.st_gid) != (status.st_uid, status.st_gid):
+            os.fchown(copy, status.st_uid, status.st_gid)
+        os.fchmod(copy, stat.S_IMODE(status.st_mode) & 0o1777)
+        os.rename(name, spot.name, src_dir_fd=spot.folder, dst_dir_fd=spot.folder)
+    except BaseException:
+        os.close(copy)
+        with suppress(OSError):
+            os.unlink(name, dir_fd=spot.folder)
+        raise
+    return copy
+
+
+def _copy(found: int, copy: int, status: os.stat_result) -> None:
+    """Copy the content, the attributes and the times of an open file. Raises OSError."""
+    source = os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        done = 0
+        while done < status.st_size:
+            more = _copy_range(source, copy, done, status.st_size - done)
+            if not more:
+                break
+            done += more
+        for name in os.listxattr(source):
+            if not name.startswith(_PRIVATE_ATTRIBUTES):
+                os.setxattr(copy, name, os.getxattr(source, name))
+    finally:
+        os.close(source)
+    os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def _copy_range(source: int, target: int, start: int, size: int) -> int:
+    try:
+        return os.copy_file_range(source, target, size, start, start)
+    except OSError:  # a file system that cannot; what is wrong else, is so here too
+        os.lseek(target, start, os.SEEK_SET)
+        return os.sendfile(target, source, start, min(size, 1 << 30))
+
+
+def _require_writable(found: int) -> None:
+    """Raise OSError where the file of a descriptor may not be written."""
+    os.close(os.open(f"/proc/self/fd/{found}", os.O_WRONLY | os.O_CLOEXEC | os.O_NONBLOCK))
 
 
 # --- metadata -------------------------------------------------------------------------------------

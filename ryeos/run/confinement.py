@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lillux.interpreter_searches import find_on_path
+from lillux.interpreter_searches import Allows, everything_counts, find_on_path, is_shim
 from lillux.interpreters import MINIMAL_NAMES, ResolvedEnv
 from lillux.values import dataclass, field, replace
 from ryeos.items.context import SANDBOX_VARIABLE, Context
@@ -262,9 +262,9 @@ class PathFiller:
             )
         return [real]
 
-    def roots(self) -> Iterator[Path]:
+    def roots(self, *names: str) -> Iterator[Path]:
         """The real folders of the project and of the home, as far as they are known."""
-        for name in _SHOWN_FOLDERS:
+        for name in names or _SHOWN_FOLDERS:
             if os.path.isabs(self._folders[name]):  # noqa: PTH117 - "" is not absolute
                 yield Path(os.path.realpath(self._folders[name]))
 
@@ -306,6 +306,7 @@ class CallRights:
     own_files    files of the call itself, always readable
     allowance    what may be written at most; None for what a person starts
     context      where what a person starts looks for what no wide folder gives
+    version_files  which files of the project choose among installed versions; None for none
     """
 
     level: Level
@@ -321,6 +322,7 @@ class CallRights:
     watches: bool = False
     filling: PathFiller | None = field(default=None, repr=False)
     context: Context | None = field(default=None, repr=False)
+    version_files: Allows | None = field(default=None, repr=False)
 
     def narrowed(self, other: Rights | None) -> "CallRights":
         """The same under further rights, whose paths are filled here. Raises SpecError."""
@@ -448,17 +450,32 @@ class CallRights:
         return next((one for one in roots if path.is_relative_to(one)), Path(path.anchor))
 
     def program(self, program: str, env: Mapping[str, str], cwd: str) -> str:
-        """The program that is started where ``program`` is asked for: no shim, where confined."""
-        if self.rights is None and not self.watches:
+        """The program that is started where ``program`` is asked for: never a shim.
+
+        It would choose by the folder that it starts in, where an agent may write.
+        """
+        if os.sep in program:  # from the folder that it starts in, not from ours
+            found = os.path.join(cwd, program)  # noqa: PTH118 - text
+        else:
+            path = env.get("PATH", os.defpath)
+            found = find_on_path(program, path, platform=sys.platform) or ""
+        if not is_shim(found):
             return program
         from lillux.interpreter_searches import behind_shim
 
-        if os.sep in program:  # from the folder that it starts in, not from ours
-            return behind_shim(os.path.join(cwd, program), env, cwd)  # noqa: PTH118 - text
-        path = env.get("PATH", os.defpath)
-        found = find_on_path(program, path, platform=sys.platform) or ""
-        real = behind_shim(found, env, cwd)
+        project = next(iter(self.filling.roots("project")), None) if self.filling else Path(cwd)
+        real = behind_shim(
+            found, env, self._own_folder(project), project=project, allows=self.version_files
+        )
         return program if real == found else real
+
+    def _own_folder(self, project: Path | None) -> str:
+        """A folder in which no project names versions: the home, or one above."""
+        home = next(iter(self.filling.roots("home")), None) if self.filling else None
+        if home is None or self.on_node or (project and home.is_relative_to(project)):
+            return "/"
+        is_written = self.allowance and self.allowance.allows_writing(str(home))
+        return "/" if is_written else str(home)
 
     def confinement(self, program: str, env: Mapping[str, str]) -> "Confinement | None":
         """What holds these rights for a program. Raises RyeError where nothing can."""
@@ -732,6 +749,7 @@ def rights_of(
         on_node=context.on_node,
         filling=PathFiller(anchor, context, tool, resolved),
         context=None if is_baseline else context,
+        version_files=_version_files(context, tool.space),
     )
     if policy.level is Level.OFF and not context.on_node:
         return call
@@ -755,6 +773,19 @@ def rights_of(
             call = call.narrowed(one)
             call = replace(call, declared=call.rights) if one is declared else call
     return call
+
+
+def _version_files(context: Context, space: str) -> "Allows | None":
+    """Which files of a project name a version: those of its own tools that its user approved."""
+    if context.on_node:  # the project is its user's own, and so is the process
+        return everything_counts
+    if space != PROJECT:
+        return None
+
+    def allows(path: str, data: bytes | None = None) -> bool:
+        return context.approves(os.path.basename(path), data)  # noqa: PTH119 - text
+
+    return allows
 
 
 def _withholding(context: Context, allowance: "Allowance | None") -> "FolderRestrictions":

@@ -922,3 +922,162 @@ def test_a_folder_that_was_given_stays_in_its_place(tmp_path: Path, way: str, na
     assert given.is_dir()
     assert not given.is_symlink()
     assert [one.name for one in tmp_path.iterdir()] == ["given"]
+
+
+# --- files with several names ---------------------------------------------------------------------
+
+LINKED = {
+    "append": "with open('linked', 'a') as file: file.write('x')",
+    "cut": "os.truncate('linked', 0)",
+    "write anew": "write('linked')",
+    "open to cut alone": "os.close(os.open('linked', os.O_RDONLY | os.O_TRUNC))",
+    "map": (
+        "import mmap\nwith open('linked', 'r+b') as file, mmap.mmap(file.fileno(), 0) as memory:"
+        " memory[:1] = b'x'"
+    ),
+    "mode": "os.chmod('linked', 0o777)",
+    "times": "os.utime('linked', (1, 1))",
+    "attribute": "os.setxattr('linked', 'user.x', b'1')",
+    "second name": "os.link('linked', 'old/more'); write('old/more')",
+    "other name": "os.rename('linked', 'old/more'); write('old/more')",
+    "link": "os.symlink('linked', 'soft'); write('soft')",
+    "descriptor": "fd = os.open('linked', os.O_RDONLY); write(f'/proc/self/fd/{fd}')",
+    "mode of a descriptor": "os.fchmod(os.open('linked', os.O_RDONLY), 0o777)",
+    "descriptor without a name": (
+        "fd = os.open('linked', os.O_RDONLY); os.unlink('linked'); write(f'/proc/self/fd/{fd}')"
+    ),
+    "new name of a descriptor": (
+        "fd = os.open('linked', os.O_RDONLY); os.unlink('linked')\n"
+        "os.link(f'/proc/self/fd/{fd}', 'new', follow_symlinks=True); write('new')"
+    ),
+    "further filter": (
+        "import struct\n"
+        "code = ctypes.create_string_buffer(struct.pack('HBBI', 6, 0, 0, 0x7FFF0000))\n"
+        "packed = struct.pack('HxxxxxxQ', 1, ctypes.addressof(code))\n"
+        "program = ctypes.create_string_buffer(packed)\n"
+        "assert libc.prctl(22, 2, ctypes.c_void_p(ctypes.addressof(program)), 0, 0) == 0\n"
+        "write('linked')"
+    ),
+}
+
+
+@pytest.mark.parametrize("way", LINKED)
+def test_a_file_that_has_a_name_outside_is_not_changed_by_its_name_inside(
+    project: Path, way: str
+) -> None:
+    outside = project.parent / "outside"
+    outside.write_text("shared", "utf-8")
+    outside.chmod(0o644)
+    os.link(outside, project / "linked")
+    before = outside.stat()
+
+    run(f"def act():\n    {LINKED[way].replace(chr(10), chr(10) + '    ')}\ntried(act)", project)
+
+    after = outside.stat()
+    assert outside.read_text(encoding="utf-8") == "shared"
+    assert (after.st_mode, after.st_mtime_ns) == (before.st_mode, before.st_mtime_ns)
+    assert not os.listxattr(outside)
+
+
+def test_a_file_that_has_a_name_outside_becomes_one_of_its_own_where_it_is_written(
+    project: Path,
+) -> None:
+    outside = project.parent / "outside"
+    outside.write_text("shared", "utf-8")
+    outside.chmod(0o751)
+    os.link(outside, project / "linked")
+
+    run("with open('linked', 'a') as file: file.write(' no more')", project)
+
+    inside = project / "linked"
+    assert inside.read_text(encoding="utf-8") == "shared no more"
+    assert stat.S_IMODE(inside.stat().st_mode) == 0o751
+    assert inside.stat().st_nlink == 1
+    assert not list(project.glob(".rye-*"))
+
+
+def test_a_long_file_that_has_a_name_outside_is_refused_to_be_changed_but_may_be_replaced(
+    project: Path,
+) -> None:
+    outside = project.parent / "outside"
+    outside.touch()
+    os.truncate(outside, 300 * 1024 * 1024)
+    os.link(outside, project / "linked")
+
+    lines = run(
+        """
+tried(lambda: os.truncate("linked", 1))
+write("linked")
+print(os.stat("linked").st_size)
+""",
+        project,
+    )
+
+    assert lines == [str(errno.EPERM), "1"]
+    assert outside.stat().st_size == 300 * 1024 * 1024
+
+
+def test_names_that_a_run_has_made_itself_stay_names_of_one_file(project: Path) -> None:
+    lines = run(
+        """
+write("one")
+os.link("one", "two")
+os.link("two", "three")
+write("two", "changed")
+os.chmod("three", 0o600)
+print(open("one").read(), os.stat("one").st_nlink, oct(os.stat("one").st_mode))
+""",
+        project,
+    )
+
+    assert lines == ["changed 3 0o100600"]
+
+
+def test_what_may_not_be_written_stays_so_whatever_its_names(project: Path) -> None:
+    outside = project.parent / "outside"
+    outside.write_text("shared", "utf-8")
+    outside.chmod(0o444)
+    os.link(outside, project / "linked")
+
+    run("tried(lambda: write('linked'))", project)
+
+    assert outside.read_text(encoding="utf-8") == "shared"
+
+
+def test_programs_work_on_files_that_have_names_outside(project: Path) -> None:
+    other = project.parent / "other"
+    other.mkdir()
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"]
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
+        subprocess.run([*git, *words], cwd=other, check=True)
+    (other / "file").write_text("committed", "utf-8")
+    subprocess.run([*git, "add", "."], cwd=other, check=True)
+    subprocess.run([*git, "commit", "-qm", "second"], cwd=other, check=True)
+    subprocess.run(["git", "clone", "-q", "--local", other, project / "clone"], check=True)
+    subprocess.run(["cp", "-al", other, project / "copy"], check=True)
+    before = snapshot(other)
+
+    lines = run(
+        """
+git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "gc.auto=0"]
+def command(*words, folder):
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
+    print(done.returncode, done.stderr.strip())
+for folder in ("clone", "copy"):
+    write(f"{folder}/file", "changed")
+    command(*git, "commit", "-qam", "third", folder=folder)
+    command(*git, "gc", "-q", folder=folder)
+    command(*git, "fsck", folder=folder)
+command("cp", "-al", "copy", "again", folder=".")
+write("Makefile", "install:\\n\\tinstall -D -m 755 copy/file out/file\\n\\ttouch copy/file\\n")
+command("make", "-s", "install", folder=".")
+command("chmod", "-R", "u+w", "copy", folder=".")
+""",
+        project,
+    )
+
+    def lasting(found: dict[str, object]) -> dict[str, object]:
+        return {name: (one[0], one[1], *one[3:]) for name, one in found.items()}  # type: ignore[index]
+
+    assert [one.strip() for one in lines] == ["0"] * 9
+    assert lasting(snapshot(other)) == lasting(before)
