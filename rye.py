@@ -4,6 +4,12 @@ It takes the Python that ``scripts/install`` makes, or any that has the librarie
 """
 
 import sys
+
+if __name__ == "__main__":  # before anything else is imported
+    from zipboot.__main__ import forget_named_folders
+
+    forget_named_folders()  # type: ignore[no-untyped-call]
+
 from collections.abc import Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path

@@ -3,8 +3,14 @@
 It takes the Python that ``scripts/install`` makes, or any that has the libraries.
 """
 
-import os
 import sys
+
+if __name__ == "__main__":  # before anything else is imported
+    from zipboot.__main__ import forget_named_folders
+
+    forget_named_folders()  # type: ignore[no-untyped-call]
+
+import os
 from pathlib import Path
 
 from rye import missing_libraries

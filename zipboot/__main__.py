@@ -4,6 +4,7 @@ Compiled from source at every start: no annotations, no f-strings, as little as 
 ``docs/building.md``.
 """
 
+import os
 import sys
 
 
@@ -17,6 +18,29 @@ if sys.version_info < (3, 11):  # noqa: UP036 - the point of this file
     found = sys.version.split()[0] + " (" + str(sys.executable) + ")"
     end("needs Python 3.11 or newer, this is Python " + found)  # type: ignore[no-untyped-call]
 
+
+def forget_named_folders():  # type: ignore[no-untyped-def] # noqa: ANN201 - as above
+    """Import nothing from folders that variables name: this program needs none of them.
+
+    An agent may write there, and what is imported later would run with all rights. What the
+    interpreter itself loads before this line, like sitecustomize, is its user's choice.
+    """
+    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    base = os.environ.get("PYTHONUSERBASE")
+    if named == [""] and not base:
+        return
+    gone = set(named + [os.path.abspath(one) for one in named]) if named != [""] else set()
+    below = os.path.abspath(base) + os.sep if base else None
+    library = os.path.dirname(os.__file__)
+    sys.path[1:] = [
+        one
+        for one in sys.path[1:]
+        if one == library
+        or one.startswith(library + os.sep)
+        or not (one in gone or (below and one.startswith(below)))
+    ]
+
+
 # What zipboot.parts says too, which may be what is damaged.
 DAMAGED = " is damaged (%s): get it again, or check it with the .sha256 beside it"
 
@@ -25,7 +49,6 @@ def boot(archive):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201 - as a
     """Run the code packed for this interpreter, or else what shiv unpacks; the exit status."""
     import _imp
     import marshal
-    import os
 
     index = b""
     if os.environ.get("RYE_BOOT") != "shiv":
@@ -56,7 +79,9 @@ def boot(archive):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN201 - as a
     return sys.modules["zipboot.launch"].run(index, archive)
 
 
-try:
-    sys.exit(boot(__loader__))  # type: ignore[name-defined,no-untyped-call] # the zip's own
-except KeyboardInterrupt:  # too early for the program to say anything
-    sys.exit(130)
+if __name__ == "__main__":
+    forget_named_folders()  # type: ignore[no-untyped-call]
+    try:
+        sys.exit(boot(__loader__))  # type: ignore[name-defined,no-untyped-call] # the zip's own
+    except KeyboardInterrupt:  # too early for the program to say anything
+        sys.exit(130)

@@ -37,6 +37,8 @@ PRIVATE_KEY_VARIABLE, PASSPHRASE_VARIABLE = "RYE_SIGNING_KEY", "RYE_KEY_PASSPHRA
 _NOT_FOR_TOOLS = frozenset(
     {PRIVATE_KEY_VARIABLE, PASSPHRASE_VARIABLE, "RYE_NEW_KEY_PASSPHRASE", "LILLUX_RUN"}
 )
+# What this program was started with, before `ryeos.cli.own_libraries` started it once more.
+LOADER_VARIABLE = "RYE_LOADER_ENV"
 PROGRAM_VARIABLE, ORIGINAL_VARIABLE = "RYE_PROGRAM", "RYE_ORIGINAL_ENV"
 CONFINE_VARIABLE, SANDBOX_VARIABLE = "RYE_CONFINE", "RYE_SANDBOX"
 RECEIPTS_VARIABLE = "RYE_RECEIPTS"
@@ -206,16 +208,26 @@ class Context:
     def own_environment(self) -> Mapping[str, str]:
         """The environment of programs that Rye itself starts.
 
-        It is without `project_programs`, and without `project_code`.
+        It is without `project_programs`, relative and empty folders of programs, which would be in
+        the folder that it is started in, and `project_code`.
         """
-        name = self._path_variable()
+        name, separator = self._path_variable(), ";" if self.platform == "win32" else ":"
         inside, code = self.project_programs, self.project_code
-        if not (inside or code):
+        given = self.process_env.get(name, "")
+        path = separator.join(one for one in self._folders_of(given) if one not in inside)
+        if not code and (path == given or not given):
             return self.process_env
-        separator = ";" if self.platform == "win32" else ":"
-        kept = (one for one in self.process_env[name].split(separator) if one not in inside)
-        path = {name: separator.join(kept)} if inside else {}
-        return _with_left({**self.process_env, **path}, code)
+        return _with_left({**self.process_env, **({name: path} if given else {})}, code)
+
+    def _folders_of(self, search_path: str) -> list[str]:
+        """The folders of a PATH without relative and empty ones; the system's where none is left.
+
+        On Windows all of them: there its entries are names that may begin with a variable.
+        """
+        if self.platform == "win32":
+            return search_path.split(";")
+        folders = search_path.split(":")
+        return [one for one in folders if one.startswith("/")] or os.defpath.split(":")
 
     def tool_environment(
         self, keeps: Callable[[str], bool] = nothing_approved
@@ -229,9 +241,7 @@ class Context:
         on_windows = self.platform == "win32"
         name = self._path_variable() if on_windows else "PATH"
         path = self.process_env.get(name, "" if on_windows else os.defpath)
-        folders = path.split(";" if on_windows else ":")
-        if not on_windows:
-            folders = [one for one in folders if one.startswith("/")] or os.defpath.split(":")
+        folders = self._folders_of(path)
         inside = self.project_programs
         if inside:
             folders = [one for one in folders if one not in inside or keeps(one)]
@@ -309,7 +319,7 @@ def context_from(
     return Context(
         spaces=spaces,
         # A key handed over for `keys import` is kept from every tool.
-        process_env={name: value for name, value in env.items() if name not in _NOT_FOR_TOOLS},
+        process_env=_for_tools(env),
         key_directory=Path(key_directory) if key_directory else default,
         cwd=cwd,
         dev_mode=env.get("RYE_DEV_MODE") == "1",
@@ -321,6 +331,18 @@ def context_from(
         sandbox=env.get(SANDBOX_VARIABLE, ""),
         receipts=receipts_word(env.get(RECEIPTS_VARIABLE, "")),
     )
+
+
+def _for_tools(env: Mapping[str, str]) -> Mapping[str, str]:
+    kept = {name: value for name, value in env.items() if name not in _NOT_FOR_TOOLS}
+    before = kept.pop(LOADER_VARIABLE, "")
+    if before:
+        import json
+
+        with suppress(ValueError, TypeError):
+            said = json.loads(before)
+            kept |= {name: str(said[name]) for name in said if name.startswith(("LD_", "DYLD_"))}
+    return kept
 
 
 def _user_base(env: Mapping[str, str], user_space: str | None, platform: str, cwd: Path) -> Path:

@@ -623,6 +623,10 @@ CODE_VARIABLES = {
     "JDK_JAVA_OPTIONS": ("-Djava.library.path=/opt/a", "-Djava.library.path=/opt/a"),
     "ENV": ("production", "production"),
     "LD_BIND_NOW": ("1", "1"),
+    "PERL5LIB": ("lib", ""),
+    "GEM_PATH": ("/opt/gems:", "/opt/gems"),
+    "LD_RUN_PATH": ("/opt/a;lib:", "/opt/a"),
+    "OPENSSL_CONF": ("openssl.cnf", ""),
 }
 
 

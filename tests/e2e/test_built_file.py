@@ -96,6 +96,14 @@ def test_its_own_libraries_win_over_those_on_the_path(machine: Machine) -> None:
     assert answer == "hi\n"
 
 
+def test_it_imports_nothing_from_folders_that_variables_name(machine: Machine) -> None:
+    for library in ("bisect", "csv", "datetime", "difflib", "shlex", "typing"):
+        (machine.home / f"{library}.py").write_text("raise SystemExit(99)\n", encoding="utf-8")
+
+    for named in (str(machine.home), f":{machine.home}"):
+        machine.ask("search", "shell", environ=machine.environ(PYTHONPATH=named))
+
+
 def test_files_of_another_program_packed_by_shiv_are_ignored(machine: Machine) -> None:
     left = {
         "SHIV_ENTRY_POINT": "other:main",

@@ -220,7 +220,10 @@ def test_our_programs_come_behind_those_of_the_user(home: Path) -> None:
     "path", [".:/usr/bin", ":/usr/bin", "/usr/bin:", "node_modules/.bin:/usr/bin"]
 )
 def test_an_empty_or_relative_folder_of_programs_is_left_out(home: Path, path: str) -> None:
-    assert context(home, home, PATH=path).tool_environment()["PATH"] == "/usr/bin"
+    found = context(home, home, PATH=path)
+
+    assert found.tool_environment()["PATH"] == "/usr/bin"
+    assert found.own_environment["PATH"] == "/usr/bin"  # of pagers, editors, clients
 
 
 @posix
