@@ -3,14 +3,17 @@
 It takes the Python that ``scripts/install`` makes, or any that has the libraries.
 """
 
+import os
 import sys
 
-if __name__ == "__main__":  # before anything else is imported
+# Before anything else is imported; -I and -E read no such variables.
+if __name__ == "__main__" and not sys.flags.ignore_environment:
+    if sys.flags.safe_path:
+        sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
     from zipboot.__main__ import forget_named_folders
 
     forget_named_folders()  # type: ignore[no-untyped-call]
 
-import os
 from pathlib import Path
 
 from rye import missing_libraries

@@ -32,9 +32,11 @@ def forget_named_folders():  # type: ignore[no-untyped-def] # noqa: ANN201 - as 
     gone = set(named + [os.path.abspath(one) for one in named]) if named != [""] else set()
     below = os.path.abspath(base) + os.sep if base else None
     library = os.path.dirname(os.__file__)
-    sys.path[1:] = [
+    here = os.path.dirname(os.path.abspath(__file__))
+    own = sys.path[:1] if sys.path[0] in (here, os.path.dirname(here)) else []
+    sys.path[:] = own + [
         one
-        for one in sys.path[1:]
+        for one in sys.path[len(own) :]
         if one == library
         or one.startswith(library + os.sep)
         or not (one in gone or (below and one.startswith(below)))
