@@ -214,7 +214,8 @@ def search_command(block: InterpreterBlock, around: SearchEnvironment) -> Search
     command = Command(
         argv=(program.found, *arguments),
         env=around.variables,
-        cwd=around.project_path,
+        # A shim starts what files of its folder name: none of a project.
+        cwd=around.user_base if is_shim(program.found) else around.project_path,
         timeout_s=COMMAND_TIMEOUT_S,
         max_output_bytes=MAX_COMMAND_OUTPUT_BYTES,
     )
