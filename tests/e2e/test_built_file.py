@@ -100,8 +100,13 @@ def test_it_imports_nothing_from_folders_that_variables_name(machine: Machine) -
     for library in ("bisect", "csv", "datetime", "difflib", "shlex", "typing"):
         (machine.home / f"{library}.py").write_text("raise SystemExit(99)\n", encoding="utf-8")
 
+    python, file = machine.rye
     for named in (str(machine.home), f":{machine.home}"):
-        machine.ask("search", "shell", environ=machine.environ(PYTHONPATH=named))
+        # Without what the interpreter itself imports before the first line (-S: no *.pth).
+        start: list[str | Path] = [python, "-S", file, "search", "shell"]
+        ended = run(start, environ=machine.environ(PYTHONPATH=named), cwd=machine.home)
+
+        assert (ended.stderr, ended.returncode) == ("", 0)
 
 
 def test_files_of_another_program_packed_by_shiv_are_ignored(machine: Machine) -> None:
