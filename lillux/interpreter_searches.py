@@ -214,7 +214,8 @@ def search_command(block: InterpreterBlock, around: SearchEnvironment) -> Search
     command = Command(
         argv=(program.found, *arguments),
         env=around.variables,
-        cwd=around.project_path,
+        # A shim starts what files of its folder name: none of a project.
+        cwd=around.user_base if is_shim(program.found) else around.project_path,
         timeout_s=COMMAND_TIMEOUT_S,
         max_output_bytes=MAX_COMMAND_OUTPUT_BYTES,
     )
@@ -384,6 +385,8 @@ MAX_VERSION_FILE_BYTES = 64 * 1024
 
 _LONGEST_SHOWN = 60
 _VERSION = pattern(r"(?=[^0-9]*[0-9])[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+_INSTALLED = pattern(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+"""The name of a folder of an installed version, which may be that of an environment."""
 _RELEASE = pattern(r"[0-9]+(?:\.[0-9]+)*")
 _TOOL_VERSIONS = ".tool-versions"
 _EXPECTED = "expected one like 3.11 or v20.10.0"
@@ -692,7 +695,7 @@ def _project_versions(plugin: str, project: Path, allows: Allows) -> tuple[str, 
             data = _version_text(path)
             found = _versions_in(name, data.decode(), plugin)
             if found and allows(str(path), data):
-                return tuple(one for one in found if _VERSION.fullmatch(one))
+                return tuple(one for one in found if _INSTALLED.fullmatch(one))
     return ()
 
 
@@ -704,7 +707,7 @@ def _shim_versions(root: Path, env: Mapping[str, str]) -> Iterator[str]:
     if not named:
         with suppress(OSError, UnicodeDecodeError):
             words = (root / "version").read_text("utf-8").split()
-    yield from (word for word in words if _VERSION.fullmatch(word))
+    yield from (word for word in words if _INSTALLED.fullmatch(word))
 
 
 def _outside(env: Mapping[str, str], project: Path | None) -> Mapping[str, str]:
