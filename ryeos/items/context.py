@@ -6,7 +6,7 @@ Only `ryeos.cli` reads the real environment; it calls `context_from` and hands t
 import os
 import stat
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -198,6 +198,15 @@ class Context:
             is_alone=self.on_node,
             noted=() if self.on_node else noted_projects(str(self.spaces.user.ai)),
         )
+
+    def note_folders(self, folders: Iterable[str]) -> None:
+        """Remember folders outside of projects that agents may write: no code of theirs is loaded.
+
+        Other commands know by that, whose user's variables and links lead there.
+        """
+        if not self.on_node and self.spaces.user.ai.is_dir():
+            for folder in folders:
+                note_project(str(self.spaces.user.ai), folder)
 
     def note_project(self) -> None:
         """Remember the project as one that an agent works in, where nothing else tells it."""

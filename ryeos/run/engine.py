@@ -16,6 +16,7 @@ A tool that fails is a result. What Rye cannot do is a `LilluxError`, which the 
 """
 
 import json
+import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -599,6 +600,7 @@ class PrimitiveExecutor:
         from ryeos.run.allowance import AgentPolicy, allowance_of
 
         found = allowance_of(policy.agents or AgentPolicy(), self._context, AGENTS_WHERE)
+        self._context.note_folders(one for one in found.write if one.startswith(os.sep))
         self._allowances = {policy.agents: (time.monotonic() + KEPT_S, found)}
         return found
 

@@ -845,3 +845,21 @@ def test_a_graph_of_a_person_writes_no_more(prepared: Workspace, step: str) -> N
     prepared.run("mine/graph")
 
     assert state(prepared.home) == before
+
+
+def test_code_in_a_folder_that_the_policy_gives_agents_is_left_out(workspace: Workspace) -> None:
+    folder = workspace.home / "work"
+    folder.joinpath("lib").mkdir(parents=True)
+    workspace.env["PYTHONPATH"] = f"{folder}/lib"
+    workspace.user.signed(
+        "config/sandbox/policy.yaml",
+        'version: "1.0.0"\ncategory: sandbox\nagents: {write: ["~/work"]}\n',
+    )
+    before = dict(workspace.context().project_code)
+
+    workspace.rye(confines=True).execute(
+        "tool:rye/bash/bash", {"command": "touch ~/work/lib/csv.py"}
+    )
+
+    assert folder.joinpath("lib/csv.py").exists()
+    assert (before, dict(workspace.context().project_code)) == ({}, {"PYTHONPATH": ""})
