@@ -39,7 +39,7 @@ _QUESTION = "?] "
 _COLUMNS, _LINE_PX, _LETTER_PX, _MARGIN_PX = 84, 19, 8.4, 18
 _CLASSES = {"31": "red", "32": "green", "2": "dim", "1": "bold"}
 # The time of a signature, and the digest of a signed text, in which that time stands.
-_TIME = re.compile(r"(?<=signed )\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC")
 _DIGEST = re.compile(r"(?<=  sha256 )[0-9a-f]{16}")
 _COLOUR = re.compile(r"\x1b\[([\d;]*)m")
 _STYLE = """\
@@ -111,7 +111,7 @@ class _Rye:
 
 
 def _without_times(line: str) -> str:
-    return _TIME.sub("2026-11-27T12:00:00Z", _DIGEST.sub("...", line))
+    return _TIME.sub("2026-11-27 12:00:00 UTC", _DIGEST.sub("...", line))
 
 
 def _read(terminal: int) -> bytes:

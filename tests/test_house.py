@@ -72,7 +72,7 @@ def place(path: Path, node: ast.expr | ast.stmt) -> str:
 
 def scripts() -> list[Path]:
     """The scripts of the project: shell scripts without a suffix."""
-    return sorted(path for path in (ROOT / "scripts").iterdir() if not path.suffix)
+    return sorted(one for one in (ROOT / "scripts").iterdir() if one.is_file() and not one.suffix)
 
 
 def decisions() -> list[Path]:

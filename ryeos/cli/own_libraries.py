@@ -2,6 +2,7 @@
 
 The loader reads its search path once, at the start: what this program loads late, like SQLite,
 would come from there, and an agent may write there. So it starts once more without these folders.
+It is a file of its own, as only a start with such a variable needs it.
 """
 
 import json

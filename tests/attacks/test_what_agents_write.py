@@ -848,17 +848,17 @@ def test_a_graph_of_a_person_writes_no_more(prepared: Workspace, step: str) -> N
 
 
 def test_code_in_a_folder_that_the_policy_gives_agents_is_left_out(workspace: Workspace) -> None:
-    folder = workspace.home / "work"
+    folder = workspace.home / "shared"
     folder.joinpath("lib").mkdir(parents=True)
     workspace.env["PYTHONPATH"] = f"{folder}/lib"
     workspace.user.signed(
         "config/sandbox/policy.yaml",
-        'version: "1.0.0"\ncategory: sandbox\nagents: {write: ["~/work"]}\n',
+        'version: "1.0.0"\ncategory: sandbox\nagents: {write: ["~/shared"]}\n',
     )
     before = dict(workspace.context().project_code)
 
     workspace.rye(confines=True).execute(
-        "tool:rye/bash/bash", {"command": "touch ~/work/lib/csv.py"}
+        "tool:rye/bash/bash", {"command": "touch ~/shared/lib/csv.py"}
     )
 
     assert folder.joinpath("lib/csv.py").exists()
