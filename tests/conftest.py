@@ -24,7 +24,7 @@ patient = settings(
     derandomize=bool(os.environ.get("CI")),
 )
 settings.register_profile("quick", patient, max_examples=25)
-settings.register_profile("all", patient, max_examples=100)
+settings.register_profile("all", patient, max_examples=60)
 settings.load_profile(os.environ.get("RYE_TEST_EXAMPLES", "quick"))
 
 
