@@ -46,8 +46,6 @@ from ryeos.graph.run_log import EventRecord
 RUNNING, WAITING, COMPLETED = "running", "waiting", "completed"
 FAILED, REFUSED, STOPPED = "failed", "refused", "stopped"
 CANCELLED, INTERRUPTED = "cancelled", "interrupted"
-CONTINUABLE = frozenset({FAILED, REFUSED, STOPPED, INTERRUPTED, CANCELLED})
-"""States that a person may open again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +59,7 @@ class Start:
     outputs   the names of the outputs that the directive declares, and whether each is required
     grants    lists of capabilities, each of which must allow a call
     callers   the rights of its callers: what it calls gets no more
+    known_texts  digests of texts that its caller knows, by item
     depth     generations above it
     """
 
@@ -78,6 +77,7 @@ class Start:
     grants: tuple[tuple[str, ...], ...] = ()
     ceilings: Mapping[str, int] = field(default_factory=dict)
     callers: tuple[Mapping[str, Any], ...] = ()
+    known_texts: Mapping[str, str] = field(default_factory=dict)
     parent: str = ""
     depth: int = 0
     settings: Mapping[str, int] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class Start:
 
 
 _PLAIN_FACTS = ("item", "integrity", "project", "system", "question", "parent", "depth")
-_TABLES = ("items", "outputs", "ceilings", "settings")
+_TABLES = ("items", "outputs", "ceilings", "known_texts", "settings")
 
 
 def start_of(said: Mapping[str, Any]) -> Start:

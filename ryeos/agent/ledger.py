@@ -16,6 +16,7 @@ from lillux.digests import canonical_json, sha256_hex
 from lillux.files import file_system_error, locked, make_directory, read_bytes, write_atomic
 from lillux.values import dataclass, field, replace
 from ryeos.agent.purse import daily_error
+from ryeos.graph.run_log import write_whole
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import user_lock
@@ -140,7 +141,7 @@ class Ledger:
             try:
                 os.ftruncate(descriptor, day.size)
                 os.lseek(descriptor, day.size, os.SEEK_SET)
-                _write(descriptor, data)
+                write_whole(descriptor, data)
                 if force:
                     os.fsync(descriptor)
             except OSError:
@@ -185,9 +186,3 @@ def _require_amount(amount: object) -> int:
     if type(amount) is not int or amount < 0:
         raise ValueError(f"expected nano-dollars, a whole number from 0 up, got {amount!r:.40}")
     return amount
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    done = os.write(descriptor, data)
-    while done < len(data):
-        done += os.write(descriptor, memoryview(data)[done:])

@@ -14,9 +14,11 @@ from lillux.http.model import is_loopback, parse_address
 from lillux.patterns import pattern
 from lillux.text import likely_meant
 from lillux.values import dataclass, field
+from ryeos.agent.dialects import DIALECTS
 from ryeos.agent.ledger import DAILY_SPEND
 from ryeos.agent.prices import RATES, Price, price_of
 from ryeos.agent.purse import IMAGE_TOKENS, MIN_OUTPUT, OVERHEAD, Limits, read_limits
+from ryeos.agent.usage import UsageRules
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import SYSTEM, USER, Kind, Spaces
 from ryeos.run.credentials import (
@@ -32,7 +34,6 @@ from ryeos.trust.config import ConfigReader, Layer, merge_layers
 PROVIDERS = "agent/providers"
 PRICES = "agent/prices"
 AGENT_PATH = "agent/agent.yaml"
-DIALECTS = ("anthropic-messages", "openai-responses", "openai-chat")
 FEATURES = ("tools", "parallel_tools", "images", "thinking", "cache", "max_completion_tokens")
 ANY_MODEL = "*"
 """The entry below ``models`` for those that are not named."""
@@ -81,7 +82,7 @@ PROVIDER_SCHEMA: _Schema = {
         allow_plain=_FLAG,
         credential={"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,63}$"},
         models={"type": "object", "additionalProperties": _MODEL},
-        usage=_only(includes_cached=_FLAG, **dict.fromkeys((*RATES, "total"), _FIGURE)),
+        usage=_only(**{**dict.fromkeys(UsageRules.__slots__, _FIGURE), "includes_cached": _FLAG}),
         schema=_only(
             root={"enum": ["keep", "merge"]},
             additional_properties={"enum": ["keep", "demand", "refuse"]},

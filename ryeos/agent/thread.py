@@ -253,8 +253,10 @@ class ThreadLoop:
             image_tokens=settings["image_tokens"],
         )
         purse.reserve(worst)  # the turn and the time, too
-        request = replace(request, max_tokens=worst.output_tokens)
-        return self._means.model.body(frozen, request), worst
+        if worst.output_tokens != most:
+            request = replace(request, max_tokens=worst.output_tokens)
+            body = self._means.model.body(frozen, request)
+        return body, worst
 
     def _tried(self, frozen: Mapping[str, Any], body: bytes) -> Answer | Unanswered:
         """An answer, or the last failure. Only what was not charged is sent again here."""
@@ -380,9 +382,8 @@ class ThreadLoop:
             if answer is None:
                 raise AssertionError("calls are due of the last answer")
             together = self._next_calls(thread, answer)
-            results = self._results(together)
-            for result in results:
-                ended = self._returned(result)
+            for result, outputs in self._results(together):
+                ended = self._returned(result, outputs)
                 if ended is not None:
                     return ended
         return None
@@ -408,8 +409,10 @@ class ThreadLoop:
                 break
         return chosen
 
-    def _results(self, plans: Sequence[_Decided]) -> Iterator[ToolResult]:
-        """The result of each; those that only read run at the same time."""
+    def _results(
+        self, plans: Sequence[_Decided]
+    ) -> Iterator[tuple[ToolResult, Mapping[str, Any] | None]]:
+        """The result of each, and the outputs that it gives; those that only read run together."""
         refused: dict[str, ToolResult] = {}
         running: list[Planned] = []
         for plan, has_begun in plans:
@@ -419,9 +422,11 @@ class ThreadLoop:
         made = self._run_together(running)
         for decided, _ in plans:
             if isinstance(decided, ToolResult):
-                yield decided
+                yield decided, None
+            elif decided.call.id in refused:
+                yield refused[decided.call.id], None
             else:
-                yield refused.get(decided.call.id) or made[decided.call.id]
+                yield made[decided.call.id], decided.outputs
 
     def _begun(self, plan: Planned) -> dict[str, ToolResult]:
         """Write that a call is about to run; an error result where the purse has none left."""
@@ -451,7 +456,7 @@ class ThreadLoop:
             made = {plan.call.id: pool.submit(plan.run, self._stop) for plan in plans}
             return {call_id: running.result() for call_id, running in made.items()}
 
-    def _returned(self, result: ToolResult) -> Ended | None:
+    def _returned(self, result: ToolResult, outputs: Mapping[str, Any] | None) -> Ended | None:
         """Write a result; the last one of a turn tells the model what is left of the purse."""
         thread = self._journal.thread
         call = next(one for one in thread.due if one.id == result.call_id)
@@ -468,16 +473,9 @@ class ThreadLoop:
         if repeated >= _STOPPED_AT and not self._journal.thread.due:
             problem = f"the call {call.name} gave the same result {repeated} times"
             return Ended(state=STOPPED, code="LOOPING", error=problem, text=self._text())
-        outputs = self._given_outputs(call, result)
         if outputs is not None and not self._journal.thread.due:
             return Ended(state=COMPLETED, text=self._text(), outputs=outputs)
         return None
-
-    def _given_outputs(self, call: ToolCall, result: ToolResult) -> Mapping[str, Any] | None:
-        if result.is_error:
-            return None
-        plan = self._means.tools.decide(call, self._journal.thread)
-        return plan.outputs if isinstance(plan, Planned) else None
 
     # ---------------------------------------------------------------- (10): the end
 

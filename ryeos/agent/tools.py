@@ -21,7 +21,7 @@ from ryeos.agent.journal import AgentThread
 from ryeos.agent.messages import Picture, ToolCall, ToolOffer, ToolResult
 from ryeos.agent.thread import Planned
 from ryeos.graph.commands import Act
-from ryeos.graph.model import Capabilities, denial, required_capability
+from ryeos.graph.model import Capabilities, denial
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import Kind, parse_reference
 
@@ -59,17 +59,17 @@ class Offered:
 
 
 def offered(
-    items: Sequence[PermittedItem],
+    items: Sequence[PermittedItem] | None,
     grants: Sequence[Capabilities],
     outputs: Mapping[str, Mapping[str, Any]],
 ) -> Offered:
-    """What a model is offered: each item by itself where they are few, else the three verbs.
+    """What a model is offered: each item by itself where they are few, else the three verbs (None).
 
     ``outputs`` are the declared ones, by name: with any, the model ends with `directive_return`.
     """
     offers: list[ToolOffer] = []
     named: dict[str, str] = {}
-    if len(items) <= MAX_FLAT:
+    if items is not None:
         names = aliases(one.reference for one in items)
         for item in items:
             name = names[item.reference]
@@ -85,7 +85,7 @@ def offered(
         offers.append(_EXECUTE)
     if denial("load", Kind.KNOWLEDGE.value, "*", grants) is None or offers:
         offers.append(_LOAD)
-    if denial("fetch", None, "", grants) is None or len(items) > MAX_FLAT:
+    if denial("fetch", None, "", grants) is None or items is None:
         offers.append(_SEARCH)
     if outputs:
         offers.append(_return_offer(outputs))
@@ -418,9 +418,3 @@ def _picture_of(value: Mapping[str, Any]) -> Picture | None:
 
 def _described_error(error: RyeError) -> str:
     return f"{error}; {error.hint}" if error.hint else str(error)
-
-
-def needed_for(reference: str) -> str:
-    """The capability that executing an item needs, for words to a person."""
-    parsed = parse_reference(reference)
-    return required_capability("execute", (parsed.kind or Kind.TOOL).value, parsed.id)

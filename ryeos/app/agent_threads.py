@@ -41,6 +41,7 @@ from ryeos.agent.records import AgentRecords, Journal
 from ryeos.agent.schemas import schema_rules
 from ryeos.agent.thread import Means, ThreadLoop
 from ryeos.agent.tools import (
+    MAX_FLAT,
     ItemFacts,
     Kept,
     Offered,
@@ -57,8 +58,9 @@ from ryeos.graph.model import Capabilities, denial
 from ryeos.graph.run_log import new_run_id
 from ryeos.items.errors import Answer, RyeError, UnsupportedError, error_envelope
 from ryeos.items.markdown import Directive, parse_directive
-from ryeos.items.refs import Kind, Reference, Resolution
-from ryeos.items.rights import KEYS, Rights
+from ryeos.items.refs import ItemRef, Kind, Reference, Resolution
+from ryeos.items.rendering import input_schema
+from ryeos.items.rights import Rights, rights_as_json, rights_of_json
 from ryeos.run.calls import MappedResult, Materials, OnStderr
 from ryeos.run.credentials import Credentials
 from ryeos.run.model import ExecutionRequest, ThreadRequest
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
     from ryeos.items.context import Context
     from ryeos.search.catalog import Catalog
     from ryeos.search.search import SearchRequest, SearchResult
+    from ryeos.trust.verify import VerifiedItem
 
     class ThreadWorkspace(Workspace, Protocol):
         """The workspace whose items a thread uses."""
@@ -83,10 +86,10 @@ if TYPE_CHECKING:
         ) -> tuple[Kind, Resolution | None]:
             """The kind of an item."""
 
-        def schema_of(
-            self, reference: Reference, resolution: Resolution | None = None
-        ) -> Mapping[str, Any]:
-            """The schema of an item's inputs."""
+        def rendered(
+            self, reference: Reference, request: ExecutionRequest
+        ) -> "tuple[dict[str, Any], VerifiedItem]":
+            """A directive with its inputs, and the item that it is made of."""
 
         def reference(self, text: str, item_type: str | None = None) -> Reference:
             """What a text names."""
@@ -125,6 +128,7 @@ class ThreadWish:
     parent    the id of the thread that starts it, ``""`` for none; ``depth`` generations above
     given     the purse that its parent gives it, None for one of its own
     callers   the rights of its callers: what it calls gets no more than each of them
+    known_texts  digests of texts that the caller knows, by item
     """
 
     parameters: Mapping[str, Any]
@@ -136,6 +140,7 @@ class ThreadWish:
     given: Limits | None = None
     thread_id: str = ""
     callers: tuple[Rights, ...] = ()
+    known_texts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,16 +199,13 @@ class AgentThreads:
         rye, settings = self.rye, self.settings()
         for note in self.providers.notes:
             rye.warn(note)
-        resolution, item = rye.load(reference)  # (1)
-        ref = resolution.location.ref
+        wanted = ExecutionRequest(  # (1)
+            item_id=reference.id, parameters=wish.parameters, known_texts=wish.known_texts
+        )
+        rendered, item = rye.rendered(Reference(Kind.DIRECTIVE, reference.id), wanted)
+        ref = f"{Kind.DIRECTIVE}:{rendered['item_id']}"
         directive = parse_directive(item.text)
-        _require_carried_out(str(ref), directive)
-        rendered = rye.execute(
-            Reference(Kind.DIRECTIVE, ref.id),
-            ExecutionRequest(
-                item_id=ref.id, parameters=wish.parameters, resolution=resolution, trace=True
-            ),
-        ).envelope
+        _require_carried_out(ref, directive)
         grants = (tuple(directive.permissions), *wish.grants)  # (2)
         limits = wish.given or combined_limits(  # (3)
             settings.defaults,
@@ -213,9 +215,9 @@ class AgentThreads:
         )
         outputs = {one["name"]: one for one in rendered["outputs"]}
         found = self._offered(grants, outputs)  # (5)
-        thread_id = wish.thread_id or new_run_id(ref.id)
+        thread_id = wish.thread_id or new_run_id(rendered["item_id"])
         start = Start(  # (6)
-            item=str(ref),
+            item=ref,
             integrity=item.content_hash,
             inputs=rendered["inputs"],
             project=str(rye.context.project_path) if rye.context.project_path else None,
@@ -228,7 +230,8 @@ class AgentThreads:
             outputs={name: bool(one.get("required")) for name, one in outputs.items()},
             grants=grants,
             ceilings=settings.ceilings,
-            callers=tuple({key: getattr(one, key) for key in KEYS} for one in wish.callers),
+            callers=tuple(map(rights_as_json, wish.callers)),
+            known_texts=wish.known_texts,
             parent=wish.parent,
             depth=wish.depth,
             settings={
@@ -243,44 +246,38 @@ class AgentThreads:
         return journal
 
     def _models(self, name: str) -> tuple[Mapping[str, Any], ...]:
-        """The models of a tier whose credential is there, frozen; the first one is asked."""
-        frozen: list[Mapping[str, Any]] = []
-        missing: LilluxError | None = None
-        for one in self.providers.models(name):
-            provider, model = self.providers.model(one)
-            try:
-                if provider.credential and not self.credentials.has_value(
-                    self.credentials.get(provider.credential)
-                ):
-                    raise _no_credential(one, provider.credential)
-            except LilluxError as error:
-                missing = missing or error
-                continue
-            frozen.append(provider.frozen(model))
-        if not frozen:
-            raise missing or RyeError(f"model {name}: no provider has it", code="MODEL_NOT_FOUND")
-        return tuple(frozen)
+        """The models whose credential has a value, frozen; the first one is asked."""
+        choices = self.providers.choices(name, self.credentials)
+        return tuple(one.provider.frozen(one.model) for one in choices)
 
     def _offered(
         self, grants: Sequence[Capabilities], outputs: Mapping[str, Mapping[str, Any]]
     ) -> Offered:
         """The tools of the items that every list permits."""
         pool = self.rye.catalog.snapshot((Kind.TOOL, Kind.DIRECTIVE), LOCAL_TIERS).pool
-        permitted: dict[str, PermittedItem] = {}
-        for document in pool.all():
-            ref = document.record.location.ref
-            reference = str(ref)
-            if reference in permitted or denial("execute", ref.kind.value, ref.id, grants):
-                continue
+        found = {document.record.location.ref for document in pool.all()}
+        refs = [one for one in found if not denial("execute", one.kind.value, one.id, grants)]
+        if len(refs) > MAX_FLAT:
+            return offered(None, grants, outputs)
+        items = []
+        for ref in sorted(refs, key=str):
             with suppress(LilluxError):  # an item that cannot be run is not offered
-                schema = self.rye.schema_of(Reference(ref.kind, ref.id))
-                self.rye.load(Reference(ref.kind, ref.id))
-                permitted[reference] = PermittedItem(
-                    reference=reference,
-                    description=document.record.description,
-                    schema=schema or {"type": "object", "properties": {}},
-                )
-        return offered([permitted[one] for one in sorted(permitted)], grants, outputs)
+                items.append(self._permitted(ref))
+        return offered(items, grants, outputs)
+
+    def _permitted(self, ref: ItemRef) -> PermittedItem:
+        """What an item says of itself, from its verified bytes."""
+        if ref.kind is Kind.TOOL:
+            spec = self.rye.executor.build_chain(ref.id).tool.spec
+            schema, description = spec.config_schema, spec.description
+        else:
+            text = self.rye.load(Reference(ref.kind, ref.id))[1].text
+            schema, description = input_schema(text), parse_directive(text).description
+        return PermittedItem(
+            reference=str(ref),
+            description=description or "",
+            schema=schema or {"type": "object", "properties": {}},
+        )
 
     # ---------------------------------------------------------------- steps 7 and 8
 
@@ -399,6 +396,7 @@ def carry_out(
         grants=request.grants,
         thread_id=request.run_id,
         callers=request.callers,
+        known_texts=request.known_texts,
     )
     following = Following(
         piece=asked.on_piece or (lambda _piece: None),
@@ -486,8 +484,8 @@ class _WorkspaceItems:
             search=rye.search_items,
             extra_env={},
             use_lockfile=True,
-            callers=tuple(map(_rights, start.callers)),
-            known_texts={},
+            callers=tuple(map(rights_of_json, start.callers)),
+            known_texts=start.known_texts,
         )
 
     def facts(self, reference: str) -> ItemFacts:
@@ -556,7 +554,8 @@ class _Children:
             depth=start.depth + 1,
             given=after.children[child_id].limits,
             thread_id=child_id,
-            callers=tuple(map(_rights, start.callers)),
+            callers=tuple(map(rights_of_json, start.callers)),
+            known_texts=start.known_texts,
         )
         used = Amounts()
         try:
@@ -697,14 +696,6 @@ def _model_of(directive: Directive) -> str:
     return name or said.get("tier") or GENERAL
 
 
-def _no_credential(model: str, credential: str) -> RyeError:
-    return RyeError(
-        f"model {model}: its credential {credential} has no value here",
-        code="CREDENTIAL_NOT_FOUND",
-        hint="see which keys are there, and where each is kept: rye agent models",
-    )
-
-
 def _without_credentials(rye: "ThreadWorkspace", credentials: Credentials) -> "ThreadWorkspace":
     kept = credentials.kept_from(rye.context)
     if kept is rye.context or kept.process_env == rye.context.process_env:
@@ -716,13 +707,3 @@ def _runner() -> Any:  # noqa: ANN401 - imported when a credential is a command
     from lillux.process import ProcessManager
 
     return ProcessManager()
-
-
-def _rights(said: Mapping[str, Any]) -> Rights:
-    return Rights(**{key: None if said[key] is None else tuple(said[key]) for key in KEYS})
-
-
-def described_end(ended: Ended) -> str:
-    """The end in one line for a person."""
-    reason = f": {ended.error}" if ended.error else ""
-    return f"{ended.state}{reason}"

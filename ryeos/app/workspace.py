@@ -327,8 +327,18 @@ class Rye:
             from ryeos.app.agent_threads import carry_out
 
             return carry_out(self, reference, request, cancellation)
+        envelope, _ = self.rendered(reference, replace(request, resolution=resolution))
+        return Answer(envelope)
+
+    def rendered(
+        self, reference: Reference, request: ExecutionRequest
+    ) -> tuple[dict[str, Any], VerifiedItem]:
+        """The envelope of a directive or of knowledge, and the item whose bytes it is made of.
+
+        Raises what finding and verifying it raises.
+        """
         started_at = perf_counter()
-        resolution = resolution or self.resolver.resolve(reference)
+        resolution = request.resolution or self.resolver.resolve(reference)
         item = self.verifier.verify_location(resolution.location)
         self._require_coverage(resolution.location, item)
         self._require_newest(resolution.location.ref, item)
@@ -338,7 +348,7 @@ class Rye:
             require_known_text(str(resolution.location.ref), item, request.known_texts)
         from ryeos.items.rendering import render_directive, render_knowledge
 
-        if kind is Kind.DIRECTIVE:
+        if resolution.location.ref.kind is Kind.DIRECTIVE:
             envelope = render_directive(
                 item.text,
                 resolution.location.ref,
@@ -361,7 +371,7 @@ class Rye:
         }
         for warning in envelope.pop("warnings", ()):
             self.warn(warning)
-        return Answer(envelope)
+        return envelope, item
 
     def _run_tool(
         self,

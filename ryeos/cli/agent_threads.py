@@ -2,7 +2,7 @@
 
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -197,6 +197,17 @@ def _require_person(session: Session) -> None:
         )
 
 
+def named_limits(pairs: Sequence[str], where: str) -> dict[str, object]:
+    """Limits as a header says them, from ``NAME=N``. Raises UsageError."""
+    limits: dict[str, object] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise UsageError(f"{where}: expected NAME=N, like spend=0.5, found {pair!r:.80}")
+        limits[name] = int(value) if value.isdecimal() and name != "spend" else value
+    return limits
+
+
 def _resume(session: Session) -> int:
     _require_person(session)
     threads, thread_id = _thread_of(session)
@@ -208,13 +219,7 @@ def _resume(session: Session) -> int:
 def _raise(session: Session) -> int:
     _require_person(session)
     threads, thread_id = _thread_of(session)
-    said: dict[str, object] = {}
-    for pair in session.arguments.limits:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise UsageError(f"expected NAME=N, like spend=2, found {pair!r:.80}")
-        said[name] = int(value) if value.isdecimal() and name != "spend" else value
-    limits = read_limits(said, "raise")
+    limits = read_limits(named_limits(session.arguments.limits, "raise"), "raise")
     with threads.records.reopen(thread_id) as journal:
         journal.write(("raised", {"limits": limits}), force=True)
         journal.seal()

@@ -118,12 +118,9 @@ def _thread_request(arguments: SimpleNamespace) -> ThreadRequest:
     """What the arguments say of the thread. Raises UsageError."""
     if arguments.thread not in {None, "fork"}:
         raise UsageError(f"--thread: expected fork, found {arguments.thread!r:.40}")
-    limits: dict[str, object] = {}
-    for pair in arguments.limit or ():
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise UsageError(f"--limit: expected NAME=N, like spend=0.5, found {pair!r:.80}")
-        limits[name] = int(value) if value.isdecimal() and name != "spend" else value
+    from ryeos.cli.agent_threads import named_limits
+
+    limits = named_limits(arguments.limit or (), "--limit")
     return ThreadRequest(model=arguments.model or "", limits=limits)
 
 

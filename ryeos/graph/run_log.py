@@ -325,7 +325,7 @@ class Transcript:
         now = self._clock().timestamp()
         data = b"".join(self._line(now, kind, payload) for kind, payload in events)
         try:
-            _write(self._descriptor, data)
+            write_whole(self._descriptor, data)
         except OSError as error:  # a full disk: the half line must not stand before the next one
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self._offset)
@@ -377,7 +377,8 @@ def reopen(
     )
 
 
-def _write(descriptor: int, data: bytes) -> None:
+def write_whole(descriptor: int, data: bytes) -> None:
+    """Write all of the data: the system may take a part at a time. Raises OSError."""
     done = os.write(descriptor, data)
     while done < len(data):
         done += os.write(descriptor, memoryview(data)[done:])

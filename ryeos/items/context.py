@@ -18,7 +18,7 @@ from ryeos.items.places import (
     folders_in_projects,
     named_folder,
     names_code,
-    note_project,
+    note_projects,
     noted_projects,
     project_folder,
     user_folder,
@@ -200,18 +200,12 @@ class Context:
         )
 
     def note_folders(self, folders: Iterable[str]) -> None:
-        """Remember folders outside of projects that agents may write: no code of theirs is loaded.
+        """Remember where agents may write, where nothing else tells it: no code there is loaded.
 
         Other commands know by that, whose user's variables and links lead there.
         """
         if not self.on_node and self.spaces.user.ai.is_dir():
-            for folder in folders:
-                note_project(str(self.spaces.user.ai), folder)
-
-    def note_project(self) -> None:
-        """Remember the project as one that an agent works in, where nothing else tells it."""
-        if self.project_path and not self.on_node and self.spaces.user.ai.is_dir():
-            note_project(str(self.spaces.user.ai), str(self.project_path))
+            note_projects(str(self.spaces.user.ai), folders)
 
     @property
     def own_environment(self) -> Mapping[str, str]:

@@ -109,7 +109,7 @@ def folders_in_projects(
     """The folders of a search path in the project, or below another folder that has ``.ai``.
 
     ``is_alone``: the project is the only one whose folders a program of this user can write.
-    ``noted`` are other projects, see `note_project`.
+    ``noted`` are other projects, see `note_projects`.
     """
     above = _spellings(homes)
     root = os.path.realpath(project) if project else ""
@@ -180,15 +180,14 @@ def noted_projects(user_ai: str) -> tuple[str, ...]:
         return ()
 
 
-def note_project(user_ai: str, project: str) -> None:
-    """Remember a project without ``.ai``: other runs know by that folder where agents write.
+def note_projects(user_ai: str, folders: Iterable[str]) -> None:
+    """Remember folders without ``.ai`` where agents write: other runs know them by that.
 
     Nothing is remembered where there is no user space, or where it cannot be written.
     """
-    if os.path.isdir(f"{project}/{AI_FOLDER}"):
-        return
-    root = os.path.realpath(project)
-    if root in noted_projects(user_ai):
+    wanted = {os.path.realpath(one) for one in folders if not os.path.isdir(f"{one}/{AI_FOLDER}")}
+    new = wanted.difference(noted_projects(user_ai)) if wanted else ()
+    if not new:
         return
     try:
         os.makedirs(os.path.dirname(f"{user_ai}/{AGENT_PROJECTS}"), 0o700, exist_ok=True)  # noqa: PTH103
@@ -197,7 +196,7 @@ def note_project(user_ai: str, project: str) -> None:
     except OSError:
         return
     with os.fdopen(file, "ab") as noted:
-        noted.write(os.fsencode(root) + b"\0")
+        noted.write(b"".join(os.fsencode(one) + b"\0" for one in sorted(new)))
 
 
 def _is_within(path: str, folder: str) -> bool:

@@ -317,3 +317,13 @@ def _is_host_of(entry: str, wide: str) -> bool:
     if port != wide_port:
         return False
     return name == wide_name or (wide_name.startswith("*.") and name.endswith(wide_name[1:]))
+
+
+def rights_as_json(rights: Rights) -> dict[str, Any]:
+    """Rights as Rye keeps them for itself: null is anything."""
+    return {key: getattr(rights, key) for key in KEYS}
+
+
+def rights_of_json(said: Mapping[str, Any]) -> Rights:
+    """The rights that `rights_as_json` gave. Raises KeyError, TypeError."""
+    return Rights(**{key: None if said[key] is None else tuple(said[key]) for key in KEYS})

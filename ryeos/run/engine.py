@@ -521,7 +521,6 @@ class PrimitiveExecutor:
             allows=rights.allows_variable(env),
         )
         if rights.allowance:
-            self._context.note_project()
             self._give_projects_code(chain, rights.allows_variable(env), child_env, log)
         return Materials(
             chain=chain,

@@ -25,7 +25,7 @@ from lillux.watch import TERMINAL_STATUSES
 from ryeos.items.context import log_warning
 from ryeos.items.errors import RyeError, UsageError
 from ryeos.items.refs import Spaces
-from ryeos.items.rights import KEYS, Rights
+from ryeos.items.rights import rights_as_json, rights_of_json
 from ryeos.run.model import ExecutionRequest, ThreadRequest
 
 if TYPE_CHECKING:
@@ -620,7 +620,7 @@ class Payload:
             "cwd": request.cwd,
             "caller": dict(request.caller),
             "known_texts": dict(request.known_texts),
-            "callers": [{key: getattr(one, key) for key in KEYS} for one in request.callers],
+            "callers": [rights_as_json(one) for one in request.callers],
         }
         return json.dumps(document).encode()
 
@@ -640,7 +640,7 @@ def parse_payload(data: bytes) -> Payload:
             cwd=document.get("cwd"),
             caller=dict(document.get("caller") or {}),
             known_texts=dict(document.get("known_texts") or {}),
-            callers=tuple(map(_rights, document.get("callers") or ())),
+            callers=tuple(map(rights_of_json, document.get("callers") or ())),
             in_background=True,
             thread=_thread_request(document) if document.get("thread") == FORK else None,
             run_id=thread_id,
@@ -657,8 +657,3 @@ def parse_payload(data: bytes) -> Payload:
 def _thread_request(said: Mapping[str, Any]) -> ThreadRequest:
     """How a directive is to be carried out. Raises KeyError, TypeError."""
     return ThreadRequest(model=str(said.get("model", "")), limits=dict(said.get("limits") or {}))
-
-
-def _rights(said: Mapping[str, Any]) -> Rights:
-    """The rights of a caller. Raises KeyError, TypeError."""
-    return Rights(**{key: None if said[key] is None else tuple(said[key]) for key in KEYS})

@@ -519,3 +519,28 @@ def test_a_variable_of_a_credential_reaches_no_tool(ready: Workspace, server: Mo
     assert server.headers[0]["authorization"] == "Bearer secret-value"
     assert '"seen": "nothing"' in server.requests[1]["messages"][-1]["content"]
     assert b"secret-value" not in kept.read_bytes()
+
+
+def test_a_text_that_its_caller_does_not_know_is_not_carried_out(
+    ready: Workspace, server: ModelServer
+) -> None:
+    wish = ThreadWish(parameters={}, known_texts={"directive:ops/say": "0" * 64})
+
+    with pytest.raises(RyeError):
+        threads(ready).start(Reference(Kind.DIRECTIVE, "ops/say"), wish)
+
+    assert not server.requests
+
+
+def test_where_many_items_are_permitted_the_model_gets_three_verbs(
+    ready: Workspace, server: ModelServer
+) -> None:
+    directive(ready, permissions="*")
+    found = calls(("execute", {"item_id": "tool:ops/echo", "parameters": {"text": "hi"}}))
+    server.replies = [found, words("done")]
+
+    answer = carried_out(ready)
+
+    offered = [one["function"]["name"] for one in server.requests[0]["tools"]]
+    assert (offered, answer.envelope["state"]) == (["execute", "load", "search"], "completed")
+    assert '{\\"said\\": \\"hi\\"}' in json.dumps(server.requests[1]["messages"][-1])
