@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from importlib.machinery import PathFinder
 from pathlib import Path
 
-LIBRARIES = ("dotenv", "fastjsonschema", "nacl", "packaging", "shtab", "tomlkit", "urllib3", "yaml")
+LIBRARIES = ("dotenv", "nacl", "packaging", "shtab", "tomlkit", "urllib3", "yaml")
 NO_LIBRARIES = 78  # EX_CONFIG of sysexits.h: the environment is wrong, not the command
 
 

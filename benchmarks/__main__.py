@@ -22,6 +22,7 @@ from benchmarks import (
     sandbox,
     search,
     startup,
+    threads,
     trees,
 )
 from benchmarks.timing import Figure, table
@@ -48,6 +49,7 @@ def parts(pyz: Path, scratch: Path) -> dict[str, Callable[[], Iterator[Figure]]]
         "registry": lambda: registry.figures(scratch),
         "sandbox": lambda: sandbox.figures(pyz, scratch),
         "context": lambda: context.figures(pyz, scratch),
+        "threads": lambda: threads.figures(scratch),
     }
 
 

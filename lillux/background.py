@@ -404,8 +404,6 @@ def _read_proc(pid: int) -> ProcessState | None:
 
 
 def _ask_ps(pid: int) -> ProcessState | None:
-    import subprocess
-
     try:
         ended = subprocess.run(
             ["/bin/ps", "-o", "stat=,pgid=,lstart=", "-p", str(pid)],
@@ -489,7 +487,6 @@ def terminate(handle: Any) -> None:  # noqa: ANN401 - as above
 def terminate_tree(pid: int) -> None:
     """End the process and what descends from it, while it still runs."""
     import ctypes
-    import subprocess
 
     # By its full path: Windows would look in the working directory first.
     folder = ctypes.create_unicode_buffer(_LONGEST_PATH)

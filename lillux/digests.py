@@ -4,6 +4,7 @@ The interpreter's own implementation is several times slower per byte; items are
 something else has loaded that library, as who speaks HTTP has, it is used for everything.
 """
 
+import builtins
 import json
 import sys
 from binascii import a2b_base64, b2a_base64
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from lillux.errors import LilluxError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from hashlib import _Hash, sha256
 else:
     try:
@@ -104,7 +106,7 @@ def canonical_json(value: object) -> bytes:
     Raises CanonicalJsonError, naming the path.
     """
     require_json(value)
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+    return _canonical(value).encode("ascii")
 
 
 def compute_integrity(value: object) -> str:
@@ -120,12 +122,36 @@ def require_json(value: object) -> None:
 
     Raises CanonicalJsonError for the first part that is something else.
     """
-    _require_json(value, ())
+    if not _is_json(value, MAX_DEPTH):
+        _require_json(value, ())
 
 
 def json_pointer(path: tuple[str | int, ...]) -> str:
     """The JSON pointer (RFC 6901) of a path of keys and indices; ``""`` for the empty path."""
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+
+
+def _is_json(value: object, levels: int) -> bool:
+    """Whether JSON can surely hold a value that nests so many levels: False also where in doubt.
+
+    Without the path that an error names, which takes three times as long to keep.
+    """
+    match type(value):
+        case builtins.dict if {*map(type, value)} <= _TEXT:  # type: ignore[call-overload]
+            children: Collection[object] = value.values()  # type: ignore[attr-defined]
+        case builtins.list | builtins.tuple:
+            children = value  # type: ignore[assignment]
+        case builtins.int:
+            return value.bit_length() <= MAX_INTEGER_BITS  # type: ignore[attr-defined, no-any-return]
+        case builtins.float:
+            return isfinite(value)  # type: ignore[arg-type]
+        case kind:
+            return kind in _ALWAYS_JSON
+    # Most hold only text, which needs no call for each value.
+    return levels > 0 and (
+        {*map(type, children)} <= _ALWAYS_JSON
+        or all(_is_json(child, levels - 1) for child in children)
+    )
 
 
 def _require_json(value: object, path: tuple[str | int, ...]) -> None:
@@ -134,25 +160,21 @@ def _require_json(value: object, path: tuple[str | int, ...]) -> None:
             limit = f"at most {MAX_DEPTH} levels of nesting"
             raise CanonicalJsonError(json_pointer(path), limit, "more")
         case dict():
-            # (Most hold only text: checked by their types, without a call for each value.)
-            if {*map(type, value)} <= _TEXT and {*map(type, value.values())} <= _ALWAYS_JSON:
-                return
             for key, child in value.items():
                 if not isinstance(key, str):
                     found = f"one of type {type(key).__name__}"
                     raise CanonicalJsonError(json_pointer(path), "keys that are text", found)
-                if type(child) not in _ALWAYS_JSON:
-                    _require_json(child, (*path, key))
+                _require_json(child, (*path, key))
         case list() | tuple():
             for index, child in enumerate(value):
-                if type(child) not in _ALWAYS_JSON:
-                    _require_json(child, (*path, index))
+                _require_json(child, (*path, index))
         case _:
             _require_scalar(value, path)
 
 
 _TEXT = frozenset({str})
-_ALWAYS_JSON = frozenset({str, bool, type(None)})  # most leaves: spares them a call
+_ALWAYS_JSON = frozenset({str, bool, type(None)})
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
 def _require_scalar(value: object, path: tuple[str | int, ...]) -> None:

@@ -55,7 +55,7 @@ def opened(envelope: object, payload_type: str, public_pem: bytes) -> Any:  # no
         raise EnvelopeError(f"the signature of the key {key_id[:16]} is not over this payload")
     try:
         return json.loads(payload)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise EnvelopeError("expected JSON in the payload") from None
 
 

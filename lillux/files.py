@@ -10,11 +10,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from lillux.beneath import Folder, LinkOnTheWayError, open_folder
 from lillux.errors import FileSystemError, LilluxError, UnsafePathError
 from lillux.values import dataclass
+
+if TYPE_CHECKING:
+    from lillux.beneath import Folder, LinkOnTheWayError
 
 # With superscript digits too: Windows takes COM¹ for COM1.
 _OF_A_FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -26,13 +28,24 @@ _WINDOWS_DEVICES = frozenset(
     {"con", "prn", "aux", "nul", "conin$", "conout$"}
     | {f"{port}{digit}" for port in ("com", "lpt") for digit in "123456789¹²³"}
 )
+NOTHING_CHANGED = "; nothing was changed"
+"""How the hint of a write ends that was refused whole."""
 _HINTS = {
-    errno.ENOSPC: "free some disk space and try again; nothing was changed",
-    errno.EDQUOT: "your disk quota is used up; nothing was changed",
-    errno.EROFS: "the file system is read-only; nothing was changed",
+    errno.ENOSPC: f"free some disk space and try again{NOTHING_CHANGED}",
+    errno.EDQUOT: f"your disk quota is used up{NOTHING_CHANGED}",
+    errno.EROFS: f"the file system is read-only{NOTHING_CHANGED}",
     errno.EACCES: "check the permissions of the file and of its folder",
     errno.EPERM: "check the permissions of the file and of its folder",
 }
+
+
+def _open_folder(
+    path: Path, within: Path | None = None, *, make: bool = False, mode: int = 0o755
+) -> "Folder":
+    """See `lillux.beneath.open_folder`, which most runs of a tool do without."""
+    from lillux.beneath import open_folder
+
+    return open_folder(path, within, make=make, mode=mode)
 
 
 class FileTooLargeError(LilluxError):
@@ -104,7 +117,7 @@ def _open_regular_file(path: Path, within: Path | None = None) -> Iterator[tuple
         if within is None:
             descriptor = os.open(path, _READ_FLAGS)
         else:
-            with open_folder(path.parent, within) as folder:
+            with _open_folder(path.parent, within) as folder:
                 descriptor = folder.open(path.name, _READ_FLAGS)
         with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
             status = os.fstat(descriptor)
@@ -150,7 +163,7 @@ def write_atomic(
     Raises FileSystemError (nothing is left behind), FileChangedError, LinkOnTheWayError.
     """
     try:
-        with open_folder(path.parent, within) as folder:
+        with _open_folder(path.parent, within) as folder:
             temporary = temporary_for(path, through)
             writing = PreparedWrite(path, temporary, expected, within)
             try:
@@ -174,10 +187,10 @@ class PreparedWrite:
 
     def put_in_place(self) -> None:
         """Replace the file. Raises FileChangedError, LinkOnTheWayError, OSError."""
-        with open_folder(self.path.parent, self.within) as folder:
+        with _open_folder(self.path.parent, self.within) as folder:
             self.put_in(folder)
 
-    def put_in(self, folder: Folder) -> None:
+    def put_in(self, folder: "Folder") -> None:
         """Replace the file in its folder, which is open. Raises as `put_in_place`."""
         name = self.path.name
         folder.require_no_link(name)
@@ -190,22 +203,22 @@ class PreparedWrite:
         """Remove what was written, if it is not in its place."""
         with (
             suppress(OSError, UnsafePathError),
-            open_folder(self.path.parent, self.within) as folder,
+            _open_folder(self.path.parent, self.within) as folder,
         ):
             self.drop_from(folder)
 
-    def drop_from(self, folder: Folder) -> None:
+    def drop_from(self, folder: "Folder") -> None:
         """As `drop`, where the folder of the file is open."""
         with suppress(OSError, UnsafePathError), self.source(folder) as source:
             source.remove(self.temporary.name)
 
     @contextmanager
-    def source(self, folder: Folder) -> Iterator[Folder]:
+    def source(self, folder: "Folder") -> "Iterator[Folder]":
         """The folder of the temporary file."""
         if self.temporary.parent == self.path.parent:
             yield folder
             return
-        with open_folder(self.temporary.parent) as source:
+        with _open_folder(self.temporary.parent) as source:
             yield source
 
 
@@ -225,7 +238,7 @@ def prepare_write(
     """
     writing = PreparedWrite(path, temporary_for(path, through), expected, within)
     try:
-        with open_folder(path.parent, within) as folder:
+        with _open_folder(path.parent, within) as folder:
             _write_aside(folder, writing, data, mode, force=force)
     except OSError as error:
         raise file_system_error(path, error) from error
@@ -233,7 +246,7 @@ def prepare_write(
 
 
 def _write_aside(
-    folder: Folder, writing: PreparedWrite, data: bytes, mode: int, *, force: bool
+    folder: "Folder", writing: PreparedWrite, data: bytes, mode: int, *, force: bool
 ) -> None:
     """Write the temporary file; an existing file gives its permissions. Raises OSError."""
     folder.require_no_link(writing.path.name)
@@ -337,7 +350,7 @@ def create_file(path: Path, data: bytes, *, mode: int = 0o644, within: Path | No
     as it is, FileSystemError for the rest (nothing half-written stays), LinkOnTheWayError.
     """
     try:
-        with open_folder(path.parent, within) as folder:
+        with _open_folder(path.parent, within) as folder:
             _write_new(folder, path.name, data, mode)
             folder.force()
     except FileExistsError:
@@ -354,7 +367,7 @@ def make_directory(path: Path, *, mode: int = 0o755, within: Path | None = None)
     """
     try:
         if within is not None:
-            open_folder(path, within, make=True, mode=mode).close()
+            _open_folder(path, within, make=True, mode=mode).close()
             return
         missing, folder = [], path.parent
         while folder != folder.parent and not folder.exists():
@@ -373,7 +386,7 @@ def remove_file(path: Path, *, within: Path | None = None) -> None:
     Raises FileNotFoundError as it is, FileSystemError for the rest, LinkOnTheWayError.
     """
     try:
-        with open_folder(path.parent, within) as folder:
+        with _open_folder(path.parent, within) as folder:
             folder.require_no_link(path.name)
             folder.remove(path.name)
     except FileNotFoundError:
@@ -388,7 +401,7 @@ def open_file(path: Path, flags: int, *, mode: int = 0o644, within: Path | None 
     With ``within``, it is reached from that folder down without links; and a file that is written
     has no second name, which may be anywhere. Raises OSError, FileSystemError, LinkOnTheWayError.
     """
-    with open_folder(path.parent, within) as folder:
+    with _open_folder(path.parent, within) as folder:
         descriptor = folder.open(path.name, flags | _OF_A_FILE, mode)
     try:
         if within is not None:
@@ -464,12 +477,14 @@ def safe_join(root: Path, relative: str) -> Path:
     return path
 
 
-def _error_of_link(root: Path, segments: Sequence[str]) -> LinkOnTheWayError | None:
+def _error_of_link(root: Path, segments: Sequence[str]) -> "LinkOnTheWayError | None":
     """The error about the first segment that is a link."""
     path = root
     for segment in segments:
         path = path / segment
         with suppress(OSError):
+            from lillux.beneath import LinkOnTheWayError
+
             return LinkOnTheWayError(path, os.readlink(path), root)  # noqa: PTH115 - as written
     return None
 
@@ -544,7 +559,7 @@ def path_inside(path: Path, root: Path) -> str | None:
     return real.relative_to(real_root).as_posix() if real.is_relative_to(real_root) else None
 
 
-def _permissions(folder: Folder, name: str) -> int | None:
+def _permissions(folder: "Folder", name: str) -> int | None:
     """The bits of the file to replace; a link has none of its own."""
     try:
         status = folder.status(name)
@@ -553,7 +568,7 @@ def _permissions(folder: Folder, name: str) -> int | None:
     return stat.S_IMODE(status.st_mode) if stat.S_ISREG(status.st_mode) else None
 
 
-def _holds(folder: Folder, name: str, expected: bytes) -> bool:
+def _holds(folder: "Folder", name: str, expected: bytes) -> bool:
     try:
         descriptor = folder.open(name, _READ_FLAGS)
         with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
@@ -565,7 +580,7 @@ def _holds(folder: Folder, name: str, expected: bytes) -> bool:
 
 
 def _write_new(
-    folder: Folder,
+    folder: "Folder",
     name: str,
     data: bytes,
     mode: int,
@@ -594,7 +609,7 @@ def _write_new(
 def _sync_directory(path: Path) -> None:
     if os.name == "nt":  # as `Folder.force`
         return
-    with open_folder(path) as folder:
+    with _open_folder(path) as folder:
         folder.force()
 
 

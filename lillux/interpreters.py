@@ -133,7 +133,7 @@ def _search_binary(block: InterpreterBlock, around: SearchEnvironment) -> Search
 
 
 def _search_version_manager(block: InterpreterBlock, around: SearchEnvironment) -> Search:
-    from lillux.interpreter_searches import search_version_manager
+    from lillux.version_managers import search_version_manager
 
     return search_version_manager(block, around)
 

@@ -74,7 +74,8 @@ class MalformedMessage:
 
     ``code`` is what a server answers it with; ``id`` the one it had, if any. What was meant as an
     answer, as far as can be seen, gets no answer: its id is one of ours. ``is_empty`` is an answer
-    without an id and with nothing in it, as some servers answer a notification.
+    without an id and with nothing in it, as some servers answer a notification. ``is_bare``: it has
+    an id, and neither method, result nor error.
     """
 
     problem: str
@@ -83,6 +84,7 @@ class MalformedMessage:
     id: Id | None = None
     is_answer: bool = False
     is_empty: bool = False
+    is_bare: bool = False
 
 
 Message = Request | Notification | Result | Failure
@@ -129,11 +131,11 @@ def parse_messages(text: bytes, max_depth: int | None = None) -> tuple[Incoming,
     try:
         value = json.loads(text.decode("utf-8"), parse_constant=_refuse)
     except UnicodeDecodeError:
-        return (MalformedMessage("expected UTF-8", _first_text(text), PARSE_ERROR),)
+        return (_unreadable(text, "expected UTF-8"),)
     except RecursionError:
         return (_unreadably_deep(text, max_depth),)
     except json.JSONDecodeError:
-        return (MalformedMessage("expected JSON", _first_text(text), PARSE_ERROR),)
+        return (_unreadable(text, "expected JSON"),)
     except ValueError:  # Python refuses longer ones, which would take long to read
         return (_unreadably_long(text),)
     if max_depth is not None and _is_deeper(value, text, max_depth):
@@ -153,6 +155,13 @@ def _is_deeper(value: object, text: bytes, max_depth: int) -> bool:
     if text.count(b"{") + text.count(b"[") <= max_depth:  # what nearly every message shows at once
         return False
     return is_deeper(value, max_depth)
+
+
+def _unreadable(text: bytes, problem: str) -> MalformedMessage:
+    given = id_of_text(text)
+    if given is None or not begins_an_answer(text):  # any line that is printed
+        return MalformedMessage(problem, _first_text(text), PARSE_ERROR)
+    return MalformedMessage(problem, _first_text(text), PARSE_ERROR, given, is_answer=True)
 
 
 def _unreadably_deep(text: bytes, max_depth: int | None) -> MalformedMessage:
@@ -197,7 +206,11 @@ def _message(value: object, text: bytes) -> Incoming:
     problem = _answer_problem(value)
     if problem:
         return MalformedMessage(
-            problem, _first_text(text), id=message_id, is_answer=_is_answer(value)
+            problem,
+            _first_text(text),
+            id=message_id,
+            is_answer=_is_answer(value),
+            is_bare=message_id is not None and not _is_answer(value),
         )
     if "error" in value:
         error = value["error"]

@@ -43,7 +43,8 @@ _SHARED_MEMORY = ("/dev/shm/", "/dev/mqueue/")  # noqa: S108 - files in memory, 
 _SHARED = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - names, nothing is made there
 _PRIVATE_ATTRIBUTES = ("security.", "trusted.")
 _RETRIES = 8
-_MAX_COPIED = 256 * 1024 * 1024
+MAX_COPIED = 256 * 1024 * 1024
+"""A longer file with names elsewhere is not changed: it gets no copy in the place of its name."""
 _MAX_COUNTED = 10_000
 _GONE = " (deleted)"
 
@@ -1005,7 +1006,7 @@ def _part(found: int, spot: _Spot, *, keeps: bool) -> int:
     there = os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
     if (there.st_dev, there.st_ino) != (status.st_dev, status.st_ino):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-    if keeps and status.st_size > _MAX_COPIED:
+    if keeps and status.st_size > MAX_COPIED:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     name = f".rye-{os.urandom(8).hex()}"
     how = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -10,8 +10,7 @@ from copy import deepcopy
 from typing import Any
 
 from lillux.digests import json_pointer
-from lillux.schema import validate_schema
-from lillux.schema_keywords import SchemaError
+from lillux.schema import SchemaError, validate_schema
 
 MAX_PARTS = 100
 _TURNED_AROUND = ("not", "if", "oneOf")

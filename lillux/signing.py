@@ -11,6 +11,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 
@@ -240,11 +241,13 @@ def compute_key_fingerprint(public_pem: bytes) -> str:
     return compute_key_digest(public_pem)[:FINGERPRINT_DIGITS]
 
 
+@lru_cache(maxsize=16)
 def compute_key_digest(public_pem: bytes) -> str:
     """The 64 hex digits that a fingerprint is the start of. Raises PemError."""
     return sha256_hex(canonical_public_pem(public_pem))
 
 
+@lru_cache(maxsize=2)  # who signs much does so with one key, whose text is in memory anyway
 def _derive(private_pem: bytes) -> tuple[bytes, bytes]:
     """The public key, and the 64 bytes (seed and public key) that libsodium signs with."""
     seed, stored = decode_private(private_pem), stored_public_half(private_pem)
@@ -541,6 +544,7 @@ def stored_public_half(pem: bytes) -> bytes | None:
     return der[-PUBLIC_KEY_BYTES:] if len(der) == _PKCS8_V2_BYTES else None
 
 
+@lru_cache(maxsize=16)
 def decode_public(pem: bytes) -> bytes:
     """The public key (32 bytes) in its PEM. Raises PemError."""
     der = _der(pem, _PUBLIC)

@@ -236,20 +236,30 @@ class Supervisor:
                 return self._return(call, value, descriptor)
 
     def _return(self, call: "_Call", value: int, descriptor: int | None) -> None:
-        """Answer with a value, or with a descriptor that the caller gets."""
+        """Answer with a value, or with a descriptor that the caller gets.
+
+        One for writing is closed here before the caller goes on: it may close its own and start the
+        file at once, which the kernel refuses (ETXTBSY) while it is open for writing anywhere.
+        """
         import fcntl
 
         if descriptor is None:
             self._answer(call, 0, value=value)
             return
         flags = os.O_CLOEXEC if call.closes_on_exec() else 0
-        words = (call.request, _HAND_OVER_AS_ANSWER, descriptor, 0, flags)
+        writes = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+        how = 0 if writes else _HAND_OVER_AS_ANSWER
+        words = (call.request, how, descriptor, 0, flags)
         try:
-            fcntl.ioctl(self._listener, _HAND_OVER, _DESCRIPTOR.pack(*words))
+            given = bytearray(_DESCRIPTOR.pack(*words))  # for bytes, ioctl gives bytes back
+            number = fcntl.ioctl(self._listener, _HAND_OVER, given)
         except OSError as error:  # the caller has too many, or is gone
             self._answer(call, 0, error.errno or errno.EMFILE)
+            return
         finally:
             os.close(descriptor)
+        if writes:
+            self._answer(call, 0, value=number)
 
     # ------------------------------------------------------------------ neighbours
 

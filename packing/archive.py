@@ -30,6 +30,8 @@ from packing.modules import (
     is_from_source,
     library_files,
     modules,
+    text_entries,
+    texts,
     wanted_by_sources,
 )
 from packing.stage import Recipe, Stage
@@ -71,7 +73,7 @@ def fast_parts(
 ) -> Iterator[Part]:
     """Code, compiled modules and bundle with their indexes. Raises BuildError.
 
-    ``sources`` is where the source of each module begins in the file of sources, by its name.
+    ``sources`` is where the source of each module and each text begins in the file of sources.
     """
     bundle, files = _bundle_part(stage.bundle)
     natives = stage.natives.index
@@ -115,6 +117,7 @@ def _code_parts(
         code_of = dict(zip(found, codes, strict=True))
         boot = [(name, code_of.pop(by_name[name])) for name in BOOT_MODULES]
         data, entries, blocks = code_part(code_of, stored, common, sources)
+        entries |= text_entries(texts(stage.tree), sources)
         index = {**shared, "parts": dict(shared["parts"]), "modules": entries, "boot": boot}
         index["natives"] = stage.natives.index.get(minor, {})
         index |= {"blocks": blocks, "library": library_files(interpreter, others)}
@@ -199,11 +202,12 @@ def _sources(tree: Path, build_time: BuildTime) -> bytes:
     """What shiv unpacks for interpreters that no code is packed for: one zip file of all sources.
 
     One entry instead of hundreds, since every start reads the archive's directory. Stored, so that
-    the one entry deflates better. Those that modules are compiled from come first.
+    the one entry deflates better. Texts come first, then those that modules are compiled from.
     """
-    rare = {module.path for module in modules(tree) if is_from_source(module)}
-    paths = sorted(path for path in tree.rglob("*") if path.is_file())
-    ordered = sorted(paths, key=lambda path: (path not in rare, path.relative_to(tree).as_posix()))
+    files = (path for path in tree.rglob("*") if path.is_file())
+    paths = sorted(files, key=lambda path: path.relative_to(tree).as_posix())
+    rare = (module.path for module in modules(tree) if is_from_source(module))
+    ordered = dict.fromkeys((*texts(tree).values(), *sorted(rare), *paths))
     return zipped(
         [
             Part(path.relative_to(tree).as_posix(), path.read_bytes(), stored=True)
@@ -214,14 +218,15 @@ def _sources(tree: Path, build_time: BuildTime) -> bytes:
 
 
 def _places(tree: Path, sources: bytes) -> dict[str, int]:
-    """Where the source of each module begins in the file of sources."""
+    """Where the source of each module and each text begins in the file of sources, by its name."""
     with ZipFile(BytesIO(sources)) as archive:
         headers = {entry.filename: entry.header_offset for entry in archive.infolist()}
+    files = {module.name: module.path for module in modules(tree)} | texts(tree)
     places = {}
-    for module in modules(tree):
-        header = headers[module.path.relative_to(tree).as_posix()]
+    for name, path in files.items():
+        header = headers[path.relative_to(tree).as_posix()]
         names = (sources[header + at] | sources[header + at + 1] << 8 for at in (26, 28))
-        places[module.name] = header + 30 + sum(names)
+        places[name] = header + 30 + sum(names)
     return places
 
 

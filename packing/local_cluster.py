@@ -28,7 +28,7 @@ from threading import Condition, Event, Thread
 from typing import IO, Protocol
 
 # --- round robin ----------------------------------------------------------------------------------
-# A proxy on loopback that sends each request to the next server, for `packing.local_cluster`.
+# A proxy on loopback that sends each request to the next server of a cluster.
 #
 # Each connection is for one request, so that no two requests of a client meet the same server by
 # keeping it open. Bodies and answers pass through as they come, also those that never end.

@@ -25,7 +25,11 @@ FROM_SOURCE = frozenset(
     {"lillux.json_edits", "lillux.toml_edits", "shtab", "tomlkit"}
     | {
         "ryeos.agent",
+        "ryeos.app.agent_setup",
         "ryeos.app.agent_threads",
+        "ryeos.app.scripted_threads",
+        "ryeos.app.thread_log",
+        "ryeos.cli.agent_setup",
         "ryeos.cli.agent_threads",
         "ryeos.graph.pictures",
         "ryeos.graph.svg",
@@ -131,6 +135,21 @@ def is_from_source(module: Module) -> bool:
     parts = module.name.split(".")
     beginnings = (".".join(parts[: end + 1]) for end in range(len(parts)))
     return not FROM_SOURCE.isdisjoint(beginnings)
+
+
+def texts(tree: Path) -> dict[str, Path]:
+    """The texts that our modules read when asked, by the path below ``tree``."""
+    found = sorted((tree / "ryeos").rglob("*.md"))
+    return {path.relative_to(tree).as_posix(): path for path in found}
+
+
+def text_entries(found: Mapping[str, Path], sources: Mapping[str, int]) -> Entries:
+    """Where each text begins in the file of sources, as modules that are packed as sources."""
+    entries: Entries = {}
+    for name, path in found.items():
+        data = path.read_bytes()
+        entries[name] = (False, sources[name], len(data), SOURCE, checksum(data))
+    return entries
 
 
 def code_part(

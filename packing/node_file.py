@@ -128,6 +128,7 @@ def _parts(checkout: Path, shivs: ZipFile) -> Iterator[Part]:
     """Our start in place of shiv's, and what shiv packed, in an order of our own."""
     start = (checkout / "packing" / "node_start.py").read_bytes()
     yield Part("__main__.py", start)
+    yield Part("_first_line.py", (checkout / "zipboot" / "__main__.py").read_bytes())
     yield Part("_built_for.py", f"MODULES = {python_platform()!r}\n".encode())
     for name in sorted(shivs.namelist()):
         if name != "__main__.py" and not name.endswith("/"):

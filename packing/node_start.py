@@ -2,11 +2,19 @@
 
 What is unpacked is its owner's alone, wherever it lies: ``SHIV_ROOT``, ``RYE_CACHE_DIR``, else
 ``~/.shiv``. Any Python 3 can read this, so that one that does not fit says why.
-A file of its own because it is packed alone.
+A file of its own because it is packed alone, but for ``_first_line``: ``zipboot/__main__.py``. The
+folders of its operator that no agent can write come back later, see `ryeos.items.own_code`.
 """
 
-import os
 import sys
+
+# Before anything else is imported; -I and -E read no such variables.
+if __name__ == "__main__" and not sys.flags.ignore_environment:
+    from _first_line import forget_named_folders  # type: ignore[import-not-found]
+
+    forget_named_folders()
+
+import os
 import sysconfig
 from importlib import import_module
 

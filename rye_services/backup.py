@@ -51,7 +51,7 @@ from rye_services.fsck import REGISTRY, REGISTRY_STORE, Fsck, Progress, StoreRep
 from rye_services.node.storage import described, roots_of_rows
 from rye_services.node.store.objects import UserStores, is_sound
 from rye_services.node.store.stores import Stores, open_stores, use_folders
-from rye_services.registry.tables import bundle_files
+from rye_services.registry_tables import bundle_files
 from rye_services.settings import CONFIG_FILE, Settings, read_settings
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError

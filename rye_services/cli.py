@@ -52,6 +52,7 @@ from ryeos import __version__
 from ryeos.app.output import Output, interrupted_status, report, utc_text
 from ryeos.items.context import utc_now
 from ryeos.items.errors import RyeError, UsageError
+from ryeos.items.own_code import begin_node
 from ryeos.remote.settings import normal_url
 from ryeos.trust.bundles import BundleHome, own_bundle
 
@@ -248,7 +249,7 @@ def _authorized_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> 
     make = parsed.run is _add_key and not has_database(settings)
     database = open_database(settings, make=make)
     parsed.held.callback(database.close)
-    return AuthorizedKeys(database, former=settings.authorized_keys_dir)
+    return AuthorizedKeys(database)
 
 
 def _api_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Any:  # noqa: ANN401 - imported late
@@ -298,6 +299,8 @@ def main(argv: list[str] | None = None, bundle: BundleHome | None = None) -> int
     """Run the command line; the exit status. ``bundle`` is where the standard bundle lies."""
     if argv is None:
         begin()
+        named = (os.environ.get(name) for name in ("RYE_NODE_DATA_DIR", "RYE_NODE_DATA"))
+        begin_node(os.environ, next(filter(None, named), ""))
     arguments = sys.argv[1:] if argv is None else argv
     # What is left then goes with the process: looking for garbage among it would take 0.5 s.
     atexit.register(gc.freeze)

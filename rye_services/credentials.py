@@ -1,13 +1,11 @@
 """API keys: random texts that stand for a user; only their hashes are stored."""
 
 import hmac
-import logging
 import re
 import secrets
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, RowMapping, and_, bindparam, delete, func, select
@@ -15,7 +13,6 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from lillux.digests import sha256_hex
-from lillux.files import file_system_error
 from lillux.signing import canonical_public_pem, compute_key_fingerprint
 from lillux.values import dataclass, replace
 from rye_services.actors import current_actor
@@ -353,7 +350,7 @@ class LastManagerError(RyeError):
 class AuthorizedKey:
     """A key that may sign requests.
 
-    scopes              what for; see `rye_services.credentials`
+    scopes              what for: `valid_scopes`
     publish_namespaces  patterns of the names it may publish under
     expires_at          ISO 8601, None for never
     created_via         ``command``, ``bootstrap`` or ``admin``
@@ -381,16 +378,10 @@ class AuthorizedKey:
 
 
 class AuthorizedKeys:
-    """The authorised keys in the database: a change counts at once, on every server. Thread-safe.
+    """The authorised keys in the database: a change counts at once on every server. Thread-safe."""
 
-    ``former`` is the folder where older nodes kept them. Servers of that version that still run
-    beside this one read it, so the file of a key that is revoked is removed there, too.
-    """
-
-    def __init__(
-        self, database: Database, clock: Clock = utc_now, *, former: Path | None = None
-    ) -> None:
-        self._database, self._clock, self._former = database, clock, former
+    def __init__(self, database: Database, clock: Clock = utc_now) -> None:
+        self._database, self._clock = database, clock
         self._audit = Audit(database)
 
     def find(self, fingerprint: str) -> AuthorizedKey | None:
@@ -450,7 +441,6 @@ class AuthorizedKeys:
         """Revoke a key. Raises AuthorizedKeyMissingError."""
         with self._database.writing(lock=_AUTHORIZED) as connection:
             self._remove(connection, fingerprint)
-        self._remove_former(fingerprint)
 
     def revoke_unless_last(self, fingerprint: str) -> None:
         """As `revoke`, but one key that may manage keys stays. Raises LastManagerError too."""
@@ -459,7 +449,6 @@ class AuthorizedKeys:
             if {key.fingerprint for key in counting if key.may_manage} == {fingerprint}:
                 raise LastManagerError(fingerprint)
             self._remove(connection, fingerprint)
-        self._remove_former(fingerprint)
 
     def bootstrap(self, public_key: str, label: str) -> AuthorizedKey | None:
         """Let the first key in, ``ed25519:...``; None where there are keys already.
@@ -484,14 +473,6 @@ class AuthorizedKeys:
             self._put(connection, key)
         return key
 
-    def take_over(self, connection: Connection, keys: Iterable[AuthorizedKey]) -> int:
-        """Make a row for each key of the files of an older node; how many there were."""
-        rows = [_authorized_row(key) for key in keys]
-        if rows:
-            dialect = sqlite if self._database.is_sqlite else postgresql
-            connection.execute(dialect.insert(authorized_keys).on_conflict_do_nothing(), rows)
-        return len(rows)
-
     def _valid_keys(self, connection: Connection) -> tuple[AuthorizedKey, ...]:
         wanted = select(authorized_keys).order_by(authorized_keys.c.fingerprint)
         rows, now = connection.execute(wanted).mappings(), self._clock()
@@ -513,15 +494,6 @@ class AuthorizedKeys:
         if not gone:
             raise AuthorizedKeyMissingError(fingerprint)
         self._audit.write(connection, "keys.revoke", f"fp:{fingerprint}")
-
-    def _remove_former(self, fingerprint: str) -> None:
-        if self._former is None:
-            return
-        path = self._former / f"{fingerprint}.toml"
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:  # a folder that can only be read: it counts for nothing here
-            logging.getLogger(__name__).warning("%s", file_system_error(path, error))
 
 
 def authorized_key_of(values: Mapping[str, Any] | RowMapping) -> AuthorizedKey:

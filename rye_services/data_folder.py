@@ -112,10 +112,9 @@ def open_database(settings: Settings, *, make: bool = False) -> Database:
     (2) it is there, or ``make`` says that it may be made, and no files are there that want one
     (3) its tables are of this version, or are brought to it where ``make`` says so
     (4) its id is the one that ``node.toml`` says; without ``node.toml`` both are written
-    (5) authorised keys that older nodes kept as files are rows, where ``make`` says so
 
     Raises RyeError `WRONG_DATABASE`, `CONFIG_ERROR`, `ITEM_NOT_FOUND` for a database that is not
-    there; of (5) RyeError `CONFIG_ERROR`, PemError, KeyMismatchError, FileSystemError.
+    there.
     """
     folder, said = settings.data_dir, _read(settings.data_dir)
     address = address_of(settings.database_url, folder)
@@ -167,10 +166,6 @@ def _open(
             f"that of node {node or 'without an id'}",
             hint=f"name the database of this folder, or the folder of {address}",
         )
-    if make and settings.authorized_keys_dir.is_dir():  # (5)
-        from rye_services.authorized_files import take_over_files
-
-        take_over_files(settings, database)
 
 
 def _require_nothing_lost(settings: Settings, said: NodeRecord | None, address: str) -> None:
@@ -217,6 +212,8 @@ def _node_of(database: Database) -> str:
 
 def _make_tables(database: Database, said: NodeRecord | None) -> str:
     """Make or change the tables, in one transaction with the id; that of the first process."""
+    from rye_services.migrations import make_tables
+
     made = said.node if said else token_hex(16)
 
     def identify(connection: Connection) -> None:
@@ -224,7 +221,7 @@ def _make_tables(database: Database, said: NodeRecord | None) -> str:
             values = {"id": made, "created_at": stamp(database.now(connection))}
             connection.execute(node_identity.insert().values(values))
 
-    database.make_tables(identify)
+    make_tables(database, identify)
     return _node_of(database)
 
 

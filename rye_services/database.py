@@ -1,6 +1,6 @@
 """The database of a node: SQLite by default, PostgreSQL by its URL.
 
-The door of SQLAlchemy's engines. Tables: `rye_services.database`; why SQLAlchemy Core: ADR 0022.
+The door of SQLAlchemy's engines, and the tables. Why SQLAlchemy Core: ADR 0022.
 """
 
 import json
@@ -50,11 +50,8 @@ from lillux.files import create_file, make_directory
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
 
-REVISION = "0009"
+REVISION = "1"
 """The version of the tables that this program works with: the newest below ``migrations``."""
-
-LANDED = "0.1"
-"""The tables as they were before there were versions of Alembic."""
 
 BUSY_TIMEOUT_S = 15.0
 """How long a writer of SQLite waits for its turn in this process, and then for other processes."""
@@ -220,7 +217,7 @@ class Database:
     # --- versions of the tables ---
 
     def revision(self) -> str:
-        """The version of the tables; `LANDED` for those of version 0.1, ``""`` for none at all.
+        """The version of the tables, ``""`` for none at all.
 
         Raises RyeError `CONFIG_ERROR`: out of reach, no database.
         """
@@ -233,34 +230,20 @@ class Database:
         except SQLAlchemyError as error:
             raise database_error(self.shown, _cause(error), hint=_hint_of(error)) from error
 
-    def make_tables(self, then: Callable[[Connection], None] = lambda _: None) -> None:
-        """Make the tables, or bring them to this version; ``then`` is part of the same transaction.
+    def change_tables(self, change: Callable[[Connection, str], None]) -> None:
+        """Call ``change`` in a transaction with the version of the tables, ``""`` for none at all.
 
-        Of many that begin at once one does it. Raises RyeError `CONFIG_ERROR`: out of reach,
-        made by a newer version; nothing is changed then.
+        Of many that begin at once one is there at a time. Raises RyeError `CONFIG_ERROR`: out of
+        reach, or tables that cannot be changed so.
         """
         path = self._engine.url.database
         if self.is_sqlite and path:
             _make_private(Path(path))
         try:
             with self.writing(lock="tables") as connection:
-                found = _revision(connection)
-                if found != REVISION:
-                    self._upgrade(connection, found)
-                then(connection)
+                change(connection, _revision(connection))
         except SQLAlchemyError as error:
             raise database_error(self.shown, _cause(error), hint=_hint_of(error)) from error
-
-    def _upgrade(self, connection: Connection, found: str) -> None:
-        from rye_services.migrations import known_revisions, upgrade
-
-        if found not in ("", LANDED, *known_revisions()):
-            raise database_error(
-                self.shown,
-                f"expected tables of version {REVISION}, found version {found}",
-                hint="use the rye-node.pyz that made them, or another --data folder",
-            )
-        upgrade(connection)
 
     @property
     def conninfo(self) -> str:
@@ -338,9 +321,8 @@ def _revision(connection: Connection) -> str:
     # Asked for by name: a list of all takes the longer the more schemas a database has.
     if tables.has_table("alembic_version"):
         found = connection.scalar(sqlalchemy.text("SELECT version_num FROM alembic_version"))
-        if found:
-            return str(found)
-    return LANDED if tables.has_table("schema_versions") else ""
+        return str(found or "")
+    return ""
 
 
 def _engine(url: str) -> Engine:
@@ -607,8 +589,6 @@ node_identity = Table(  # one row: whose database this is, as `node.toml` of its
     Column("store", String(1100)),
     Column("store_endpoint", String(1100)),
     Column("store_region", String(64)),
-    # When the files of authorised keys of an older node became rows: they count no longer.
-    Column("keys_taken_over_at", String(40)),
 )
 
 stored_contents = (
@@ -818,13 +798,14 @@ threads = Table(
     Column("worker_pid", BigInteger),
     Column("server_id", String(64)),
     Column("hook_id", String(64)),
-    Column("attempt", Integer, nullable=False, default=0),  # grows when a process takes it
+    Column("attempt", Integer, nullable=False, server_default="0"),  # grows when a process takes it
     # Taken, and no process of its item was started: whatever the item says, it may be taken again.
-    Column("preparing", Boolean, nullable=False, default=False),
-    Column("retryable", Boolean, nullable=False, default=False),  # as its item says
+    Column("preparing", Boolean, nullable=False, server_default=sqlalchemy.false()),
+    # As its item says.
+    Column("retryable", Boolean, nullable=False, server_default=sqlalchemy.false()),
     Column("cancelled_by", String(64)),  # who asked for its end, before it has ended
     Column("warnings", JSON(none_as_null=True)),
-    Column("log_bytes", BigInteger, nullable=False, default=0),
+    Column("log_bytes", BigInteger, nullable=False, server_default="0"),
     Column("given", JSON(none_as_null=True)),  # parameters, secret ones left out; also when over
     Column("answer", JSON(none_as_null=True)),  # for a caller on another machine; gone once read
     Index("threads_by_user", "user_id", "remote_name", "created_at"),
@@ -864,6 +845,17 @@ thread_logs = Table(  # what programs of an execution wrote, in pieces, secrets 
     Column("stream", String(10), nullable=False),
     Column("text", Text, nullable=False),
     Column("written_at", String(40), nullable=False),
+)
+
+thread_spending = Table(  # what threads of models cost an owner, reserved before they begin
+    "thread_spending",
+    METADATA,
+    Column("owner", String(64), primary_key=True),  # a user, a member of a team, a team
+    Column("thread_id", String(300), primary_key=True),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("day", String(10), nullable=False),  # in UTC
+    Column("amount", BigInteger, nullable=False),  # nano-dollars: reserved, then spent
+    Index("thread_spending_by_day", "owner", "day"),
 )
 
 audit = Table(  # who changed what may be done here: keys, accounts, secrets, hooks, limits

@@ -29,7 +29,7 @@ from rye_services.node.store.heads import (
 )
 from rye_services.node.store.objects import Usage, UserStores
 from rye_services.node.store.stores import Stores
-from rye_services.registry.tables import bundle_files
+from rye_services.registry_tables import bundle_files
 from rye_services.settings import Settings
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError

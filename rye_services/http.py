@@ -522,8 +522,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 # Bodies of requests as values, read where no other request waits for it.
 #
 # FastAPI would parse a body on the event loop: 50 MiB would keep every other request waiting. The
-# schema of a body still appears in the description of the interface: `described`. Who reads them:
-# `rye_services.http`.
+# schema of a body still appears in the description of the interface: `described`.
 
 Body = TypeVar("Body", bound=BaseModel)
 

@@ -62,9 +62,6 @@ NEXT_FOLDER = "next"
 PREVIOUS_FILE, RESEAL_FILE = "previous.json", "reseal.json"
 """Which keys the node had before; that rows are to be sealed anew."""
 
-_PLACE_FILE, _AUTHORIZED_FOLDER = "place.json", "authorized_keys"
-"""Of a change that an older node began: where its authorised keys lie, and these signed anew."""
-
 CREATED_FILE = "created_at"
 """When the keys were made, where the folder is a copy that has no times of its own."""
 
@@ -201,10 +198,6 @@ def _finish_rotation(directory: Path) -> None:
         found = directory / NEXT_FOLDER
         if not found.is_dir():  # another process was faster
             return
-        for path in sorted((found / _AUTHORIZED_FOLDER).glob("*.toml")):
-            place = Path(_read_json(found / _PLACE_FILE)) / path.name
-            if place.exists():  # else it was revoked meanwhile
-                write_atomic(place, read_bytes(path, _MAX_FILE_BYTES), mode=0o600)
         own = (PRIVATE_KEY_FILE, PUBLIC_KEY_FILE, BOX_KEY_FILE, BOX_PUBLIC_FILE)
         for name in (*own, PREVIOUS_FILE, RESEAL_FILE):
             is_open = name in (PUBLIC_KEY_FILE, BOX_PUBLIC_FILE)

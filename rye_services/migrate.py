@@ -22,6 +22,7 @@ from rye_services.backup import copy_stores
 from rye_services.data_folder import address_of, name_database, open_database
 from rye_services.database import METADATA, Database, may_pause, node_identity
 from rye_services.fsck import Progress
+from rye_services.migrations import make_tables
 from rye_services.node.storage import LOCK, storage_alone
 from rye_services.node.store.objects import is_sound
 from rye_services.node.store.servers import stopped_node
@@ -29,7 +30,7 @@ from rye_services.node.store.stores import Stores, bucket_instead, name_bucket, 
 from rye_services.object_storage import address_of_store
 from rye_services.registry.items import index_all
 from rye_services.registry.search_index import index_for
-from rye_services.registry.tables import METADATA as REGISTRY
+from rye_services.registry_tables import METADATA as REGISTRY
 from rye_services.settings import Settings
 from ryeos.items.errors import RyeError
 
@@ -129,7 +130,7 @@ def _copy_tables(source: Database, target: Database, address: str) -> tuple[dict
             details = {"to": address, "rows": sum(rows.values())}
             Audit(target).write(writing, "migrate", node, details)
 
-        target.make_tables(copy)
+        make_tables(target, copy)
     return rows, node
 
 

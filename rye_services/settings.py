@@ -19,6 +19,8 @@ from ryeos.items.yaml import parse_yaml
 from ryeos.remote.settings import is_loopback, normal_url
 
 MIB, GIB = 1024**2, 1024**3
+NANO_DOLLARS = 1_000_000_000
+"""A dollar."""
 CONFIG_FILE = "node.yaml"
 _MAX_CONFIG_BYTES = 1 * MIB
 _PREFIX = "RYE_NODE_"
@@ -67,6 +69,9 @@ class Settings:
     allow_unix_sockets       whether tools may open local sockets, which lead to other services
     allow_network            whether tools may open sockets to other machines, and to this one
     sandbox                  what tools may do at most: level, limits, rules, allow_private
+    operator_space           the user space of the operator: providers and credentials of threads
+    daily_spend              nano-dollars a day for all threads of a user, and of a team
+    thread_spend             nano-dollars for one thread with its children
     open_webhooks            whether /execute takes deliveries of webhooks at all
     body_idle_timeout_s      how long the next part of a body may take
     shutdown_timeout_s       how long requests may take to end after TERM
@@ -113,6 +118,9 @@ class Settings:
     run_processes: int = 512
     compatible_versions: tuple[str, ...] = ("0.1",)
     roles: tuple[str, ...] = ("node",)
+    operator_space: Path = Path("~")
+    daily_spend: int = 5 * NANO_DOLLARS
+    thread_spend: int = 1 * NANO_DOLLARS
     open_webhooks: bool = True
     allow_unix_sockets: bool = False
     allow_network: bool = True
@@ -171,11 +179,6 @@ class Settings:
             return self.cas_base_path / ".registry"  # no user has such a name
         return self.data_dir / "registry"
 
-    @property
-    def authorized_keys_dir(self) -> Path:
-        """Where older nodes kept the keys that may sign requests; they are rows now."""
-        return self.config_dir / "authorized_keys"
-
 
 def read_settings(
     given: Mapping[str, Any], environ: Mapping[str, str], default_data_dir: Path
@@ -198,6 +201,7 @@ def read_settings(
     values.setdefault("database_url", f"sqlite:///{data_dir / 'node.db'}")
     values.setdefault("cas_base_path", data_dir / "cas")
     values.setdefault("signing_key_dir", data_dir / "signing")
+    values.setdefault("operator_space", Path("~").expanduser().absolute())
     return Settings(data_dir=data_dir, config_dir=config_dir, **values)
 
 
@@ -319,6 +323,16 @@ def bytes_of(where: str, text: str) -> int:
     return _amount(where, text)
 
 
+def _dollars(where: str, value: object) -> int:
+    """Nano-dollars of a text or a number like 0.5."""
+    from ryeos.agent.prices import nano_dollars
+
+    amount = nano_dollars(value)
+    if amount is None:
+        raise setting_error(where, f"expected dollars, like 0.5 or 20, found {value!r:.80}")
+    return amount
+
+
 def _flag(where: str, value: object) -> bool:
     words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
     if isinstance(value, bool):
@@ -413,6 +427,9 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "run_processes": _whole(0, 1_000_000),
     "compatible_versions": _words,
     "roles": _roles,
+    "operator_space": _path,
+    "daily_spend": _dollars,
+    "thread_spend": _dollars,
     "open_webhooks": _flag,
     "allow_unix_sockets": _flag,
     "allow_network": _flag,

@@ -340,8 +340,18 @@ class Teams:
         Without a team it lets a person who signs in use the node. ``email``: only for a person
         whose provider has verified this address.
 
-        Raises RefusedError `ITEM_NOT_FOUND`, `CONFLICT`.
+        Raises RefusedError `INVALID_PARAMS`, `ITEM_NOT_FOUND`, `CONFLICT`.
         """
+        if not 1 <= days <= MAX_INVITATION_DAYS:
+            raise RefusedError(
+                f"days: expected 1 to {MAX_INVITATION_DAYS}, found {days}",
+                hint="make a new one when it has expired",
+            )
+        if email.strip() and not all(email.strip().partition("@")):
+            raise RefusedError(
+                f"email: expected an address like ada@example.org, found {email[:80]!a}",
+                hint="leave it out to let in any person who has the invitation",
+            )
         text, now = f"{_PREFIX}{random.token_urlsafe(_RANDOM_BYTES)}", self._clock()
         row = {
             "id": random.token_hex(6),
@@ -350,7 +360,7 @@ class Teams:
             "email": email.strip().lower(),
             "created_at": stamp(now),
             "created_by": by[:64],
-            "expires_at": stamp(now + timedelta(days=max(1, min(days, MAX_INVITATION_DAYS)))),
+            "expires_at": stamp(now + timedelta(days=days)),
         }
         with self._database.writing(lock=_lock(team or "")) as connection:
             if team is not None:

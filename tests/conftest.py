@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ patient = settings(
     derandomize=bool(os.environ.get("CI")),
 )
 settings.register_profile("quick", patient, max_examples=25)
-settings.register_profile("all", patient, max_examples=60)
+settings.register_profile("all", patient, max_examples=40)
 settings.load_profile(os.environ.get("RYE_TEST_EXAMPLES", "quick"))
 
 
@@ -65,6 +66,8 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Space:
 
 
 @pytest.fixture
-def workspace(tmp_path: Path, bundle: Space) -> Workspace:
+def workspace(tmp_path: Path, bundle: Space) -> Iterator[Workspace]:
     """A user with a key, a project, and the standard bundle."""
-    return Workspace(tmp_path, (bundle,))
+    made = Workspace(tmp_path, (bundle,))
+    yield made
+    made.close()

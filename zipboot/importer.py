@@ -6,7 +6,8 @@ checksum of the piece, which is looked at before `marshal` is: that crashes on o
 
 A module of a rare command is compiled from its source, which is packed once instead of as code for
 each version. Place, size and checksum are those of the source in the file of all sources, where
-these modules come first: it is unpacked up to the last of them. Page: ``docs/building.md``.
+these modules come first: it is unpacked up to the last of them. Before them lie texts that a module
+reads when asked (`CodeImporter.get_data`). Page: ``docs/building.md``.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ class CodeImporter:
         self._blocks = {}  # a new one: another thread may go through the old one
         entries = self._entries.values()
         self._part.hold(entry[1:3] for entry in entries if entry[3] != SOURCE)
-        if any(entry[3] == SOURCE for entry in entries):
-            self._rare_sources()
+        end = max((entry[1] + entry[2] for entry in entries if entry[3] == SOURCE), default=0)
+        self._rare_sources(end)
 
     def find_spec(
         self,
@@ -114,7 +115,8 @@ class CodeImporter:
     def _piece(self, name: str) -> bytes | memoryview:
         _, offset, size, packing, expected = self._entries[name]
         if packing == SOURCE:
-            data: bytes | memoryview = self._rare_sources()[offset : offset + size]
+            end = self._end_of_sources_like(name)
+            data: bytes | memoryview = self._rare_sources(end)[offset : offset + size]
         else:
             data = self._read(offset, size)
         if checksum(data) != expected:
@@ -129,14 +131,21 @@ class CodeImporter:
                 return block[offset - start : offset - start + size]
         return self._part.read(offset, size)
 
-    def _rare_sources(self) -> bytes:
-        """The file of sources up to the last one that modules are compiled from."""
-        if not self._rare:
+    def _end_of_sources_like(self, name: str) -> int:
+        """Where the last text ends, or the last module that is compiled from its source."""
+        is_text = "/" in name  # the names of modules have no slash
+        return max(
+            entry[1] + entry[2]
+            for other, entry in self._entries.items()
+            if entry[3] == SOURCE and ("/" in other) == is_text
+        )
+
+    def _rare_sources(self, end: int) -> bytes:
+        """The file of sources, up to there at least."""
+        if len(self._rare) < end:
             from zipboot.rare_sources import beginning
 
-            entries = self._entries.values()
-            size = max(entry[1] + entry[2] for entry in entries if entry[3] == SOURCE)
-            self._rare = beginning(self._archive, SOURCES, size)
+            self._rare = beginning(self._archive, SOURCES, end)
         return self._rare
 
     def get_filename(self, name: str) -> str:
@@ -161,6 +170,17 @@ class CodeImporter:
             return self._sources.read(path).decode("utf-8")
         except Exception:  # noqa: BLE001 - a traceback without lines is better than another one
             return None
+
+    def get_data(self, path: str) -> bytes:
+        """A text that is packed beside the modules, by its path below the archive.
+
+        Part of the resource loader protocol, for `pkgutil.get_data`. Raises OSError when there is
+        none, and SystemExit when it is damaged.
+        """
+        name = path.replace("\\", "/").removeprefix(self._root.replace("\\", "/"))
+        if "/" not in name or name not in self._entries:
+            raise FileNotFoundError(path)
+        return bytes(self._piece(name))
 
     def invalidate_caches(self) -> None:
         """Nothing is cached. Part of the finder protocol."""

@@ -98,6 +98,10 @@ class Program:
         """Write one file of the bundle anew; False for an invalid path of its files."""
         return self.bundle.restore(path)
 
+    def vouches(self, path: str, data: bytes) -> bool:
+        """Whether this is the content of a file of the bundle, as it is packed."""
+        return self.bundle.names(path, data)
+
     def programs(self) -> str | None:
         """A folder with ``lillux-proc`` and ``lillux-watch`` for tools, or None.
 
@@ -242,7 +246,7 @@ def run(index: dict[str, Any], loader: zipimporter) -> object:
 def enter(running: Program) -> object:
     """Run the entry point, wherever its module comes from; its exit status.
 
-    Does not come back but for ``RYE_EXIT=normal``, see `zipboot.launch`.
+    Does not come back but for ``RYE_EXIT=normal``: see `leave`.
     """
     global program  # noqa: PLW0603 - there is one archive to a process
     program = running

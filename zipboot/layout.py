@@ -59,6 +59,10 @@ class Layout:
         self._write(self.folder(), path, set())
         return True
 
+    def names(self, path: str, data: bytes) -> bool:
+        """Whether the archive has a file at that path with this content."""
+        return path in self.files and digest_of(data) == self.files[path][3]
+
     def content(self, path: str) -> bytes:
         """One file as the archive has it. Raises SystemExit when it is damaged there."""
         offset, packed, size, digest = self.files[path]
@@ -132,7 +136,7 @@ class Layout:
 
     def _newest_folder_ns(self, root: str) -> int:
         """When something was last added to or removed from a folder; -1 if one is missing."""
-        folders = {os.path.dirname(path) for path in self.files} - {"", _STAMPED}
+        folders = {path.rpartition("/")[0] for path in self.files} - {"", _STAMPED}
         times = [_modified_ns(os.path.join(root, folder)) for folder in folders]
         return -1 if -1 in times else max(times)
 

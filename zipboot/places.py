@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 
 DIGEST_BYTES = 20
-KINDS = ("approved", "bundle", "native", "programs", "search", "servers", "trees", "unpacked")
-"""What is kept in the cache, a folder each: copies of approved programs, laid out bundles, compiled
-modules, programs for tools, catalogs for searches, marks of MCP servers, digests of the files of
-projects, shiv's copies."""
+_OF_OTHERS = ("approved", "path", "search", "servers", "trees")  # written by other parts of Rye
+KINDS = ("bundle", "native", "programs", "unpacked", *_OF_OTHERS)
+"""What is kept in the cache, a folder each: laid out bundles, compiled modules, programs for tools,
+shiv's copies; copies of approved programs, folders in the place of some of the PATH, catalogs for
+searches, marks of MCP servers, digests of the files of projects."""
 
 
 def folders(kind: str) -> Iterator[str]:
@@ -224,7 +225,7 @@ def note_use(entry: str, *, is_new: bool) -> None:
             folder = os.path.dirname(entry)
             sweep(folder, now)
             if os.path.basename(folder) in _KINDS:  # no temporary one, beside what is not ours
-                for other in ("approved", "search", "servers", "trees"):  # written by others
+                for other in _OF_OTHERS:
                     beside = os.path.join(os.path.dirname(folder), other)
                     if os.path.isdir(beside):
                         sweep(beside, now)

@@ -1,6 +1,6 @@
 """A proxy on loopback that leads to named hosts and nowhere else.
 
-A confined program may connect to its port alone (`lillux.supervisor.Reach.PROXY`), and asks it for
+A confined program may connect to its port alone (`lillux.seccomp.Reach.PROXY`), and asks it for
 hosts by name: by CONNECT, or by a plain request with a whole address. The name is looked up here,
 once, and the connection goes to the very address that was looked at: a name that leads to a private
 address is refused however often it changes. What is sent is not looked into.

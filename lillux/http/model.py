@@ -260,6 +260,7 @@ _MAX_HOST_CHARACTERS = 253
 _MAX_PORT = 65535
 
 _UNSAFE = pattern(r"[\x00-\x20\x7f\\]")
+_LONE_PERCENT = pattern(r"%(?![0-9A-Fa-f]{2})")
 _HOST_NAME = pattern(
     r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*\.?"
 )
@@ -331,7 +332,10 @@ def parse_address(url: str) -> Address:
         scheme=parts.scheme,
         host=_host(parts.hostname or "", is_bracketed="[" in parts.netloc, url=url),
         port=DEFAULT_PORTS[parts.scheme] if port is None else _port(port, url),
-        target=(parts.path or "/") + (f"?{parts.query}" if parts.query else ""),
+        # (Beside a lone % others would be encoded a second time.)
+        target=_LONE_PERCENT.sub(
+            "%25", (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        ),
     )
 
 

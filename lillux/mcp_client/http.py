@@ -2,7 +2,7 @@
 
 (1) the session's messages are posted, one after the other; 404 for a session that the server has
     forgotten begins a new one, once
-(2) a server that takes no POST at its address is one of 2024-11-05: `lillux.mcp_client.http`
+(2) a server that takes no POST at its address is one of 2024-11-05: `_Channel`
 (3) a session, which only revisions up to 2025-11-25 have, is deleted at the end
 """
 

@@ -266,7 +266,8 @@ class ClientSession:
     def _malformed(self, message: MalformedMessage) -> Turn:
         said = f"not a message ({message.problem}): {message.shown}"
         self.noise = self.noise or message.shown
-        if not message.is_answer or self.state is SessionState.OVER:
+        is_answer = message.is_answer or message.is_bare
+        if not is_answer or self.state is SessionState.OVER:
             return Turn(notices=(said,))
         if message.is_empty and self._is_of_notification():
             return Turn(notices=(said,))

@@ -147,7 +147,7 @@ def open_pidfd(pid: int) -> int | None:
 
 
 class SelectorPump:
-    """Moves the pipes of one child in the thread that waits. See `lillux.process.pumps.Pump`."""
+    """Moves the pipes of one child in the thread that waits. See `Pump`."""
 
     def __init__(
         self,
@@ -337,7 +337,7 @@ _CHUNKS_IN_FLIGHT = 8
 
 
 class ThreadPump:
-    """Moves the pipes of one child by threads. See `lillux.process.pumps.Pump`.
+    """Moves the pipes of one child by threads. See `Pump`.
 
     The threads hand everything over to the one that waits, which alone calls the sinks. Each owns
     its pipe, and closes it when it is done: to close it under a thread that reads would be unsafe.

@@ -127,8 +127,7 @@ def open_services(
 ) -> NodeServices:
     """The services on the data of a node; its keys and tables are made if there are none.
 
-    ``process`` is what this one does where executions wait in the queue of a cluster.
-    Of ``environ`` executions get what their allow-list names; it says where traces are sent.
+    ``process`` is what this one does in a cluster; ``environ`` is what it was started with.
     Raises RyeError `CONFIG_ERROR`, PemError, KeyMismatchError, FileSystemError.
     """
     keys = _opened_keys(settings, clock)
@@ -140,9 +139,10 @@ def open_services(
     sync = open_sync(settings, database, opened.users, clock, presence)
     vault = Vault(database, **box, clock=clock)
     watch = _opened_watch(settings, database, environ, opened)
-    authorized_keys = AuthorizedKeys(database, clock, former=settings.authorized_keys_dir)
+    authorized_keys = AuthorizedKeys(database, clock)
     team_spaces = TeamSpaces(Teams(database, clock), People(database, clock), authorized_keys)
     engine = open_engine(
+        database=database,
         settings=settings,
         keys=keys,
         stores=opened.users,

@@ -27,7 +27,7 @@ from rye_services.keys import NodeKeys
 from rye_services.names import folded_namespace, is_reserved, namespace_name
 from rye_services.openapi import OPTIONAL_CALLER
 from rye_services.refusal import RefusedError
-from rye_services.registry.tables import account_keys, accounts, namespaces
+from rye_services.registry_tables import account_keys, accounts, namespaces
 from ryeos.items.context import Clock, utc_now
 from ryeos.remote.requests import decode_public_key, verify_document
 

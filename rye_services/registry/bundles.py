@@ -38,7 +38,7 @@ from rye_services.registry.items import (
 )
 from rye_services.registry.names import version_of
 from rye_services.registry.search_index import PUBLIC, IndexQuery
-from rye_services.registry.tables import (
+from rye_services.registry_tables import (
     accounts,
     bundle_files,
     bundle_versions,

@@ -45,7 +45,7 @@ from rye_services.registry.search_index import (
     SearchIndex,
     words_of,
 )
-from rye_services.registry.tables import items, namespaces, versions
+from rye_services.registry_tables import items, namespaces, versions
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import ItemValidationError, RyeError, SpecError
 from ryeos.items.headers import own_version, parse_header

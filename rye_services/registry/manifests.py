@@ -28,7 +28,7 @@ from rye_services.registry.accounts import (
 )
 from rye_services.registry.items import ItemGoneError, PublicationError, version_taken
 from rye_services.registry.names import version_of
-from rye_services.registry.tables import namespaces
+from rye_services.registry_tables import namespaces
 from ryeos.items.context import Clock, utc_now
 from ryeos.remote.requests import IdentityError, SignedDocumentError
 from ryeos.sync.objects import ContentStore, manifest_of

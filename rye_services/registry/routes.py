@@ -78,7 +78,7 @@ from rye_services.registry.manifests import PublishedItem, PublishedManifest, re
 from rye_services.registry.names import bundle_name, item_name, place, version_of
 from rye_services.registry.search_index import MAX_QUERY_CHARACTERS, IndexQuery, words_of
 from rye_services.registry.services import RegistryServices
-from rye_services.registry.tables import identities
+from rye_services.registry_tables import identities
 from ryeos.remote.requests import principal_id, read_identity, verify_document
 
 MAX_METADATA_CHARACTERS = 16 * 1024

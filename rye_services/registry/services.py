@@ -89,7 +89,7 @@ def open_registry(
         keys=keys,
         signer=SigningKey(open_pair(settings.signing_key_dir / REGISTRY_FOLDER, clock), clock),
         authenticator=authenticator,
-        authorized_keys=AuthorizedKeys(database, clock, former=settings.authorized_keys_dir),
+        authorized_keys=AuthorizedKeys(database, clock),
         audit=Audit(database),
         api_keys=authenticator.api_keys,
         nonces=authenticator.nonces,

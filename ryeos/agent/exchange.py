@@ -21,6 +21,7 @@ from lillux.http.model import (
     HttpStream,
     parse_retry_after,
 )
+from lillux.redaction import Redaction
 from lillux.sse import EventParser
 from lillux.values import dataclass
 from ryeos.agent.dialects import load
@@ -38,6 +39,7 @@ from ryeos.agent.usage import UsageRules
 if TYPE_CHECKING:
     from ryeos.agent.dialects import DialectModule
 
+_SHORTEST_IN_ANSWERS = 16
 IDLE_S = 120.0
 """A provider that is silent for longer does not answer any more."""
 _OK = 200
@@ -51,6 +53,7 @@ class Unanswered:
 
     may_be_charged  bytes of an answer came, or may have: the reservation stays charged
     retry_after_s   how long the provider wants to be left alone, None for no wish
+    wait_s          before the next try, where the thread has less time than that; else None
     partial         the text that came
     """
 
@@ -58,6 +61,7 @@ class Unanswered:
     is_retryable: bool
     may_be_charged: bool = False
     retry_after_s: float | None = None
+    wait_s: float | None = None
     partial: str = ""
     is_cancelled: bool = False
 
@@ -109,11 +113,16 @@ class Exchange:
         cancellation: Cancellation,
     ) -> Answer | Unanswered:
         """Send a request once. Raises RyeError for a credential that cannot be had."""
-        reading = _Reading(endpoint, follow)
+        key = self._key(frozen)
+        hidden = Redaction({"key": key} if key else {})
+        # A provider may say the key again. A short one could be any word of an answer.
+        reading = _Reading(
+            endpoint, follow, hidden if len(key) >= _SHORTEST_IN_ANSWERS else Redaction({})
+        )
         request = HttpRequest(
             method="POST",
             url=endpoint.url,
-            headers={**endpoint.dialect.headers(self._key(frozen)), **endpoint.headers},
+            headers={**endpoint.dialect.headers(key), **endpoint.headers},
             body=body,
             timeout_s=left_s,
             idle_timeout_s=min(IDLE_S, left_s),
@@ -124,7 +133,7 @@ class Exchange:
         try:
             with self._client.stream(request, cancellation) as stream:
                 if stream.status != _OK:
-                    return _refused(endpoint, stream)
+                    return _refused(endpoint, stream, hidden)
                 return reading.answer(stream)
         except ProviderError as error:
             return Unanswered(
@@ -140,9 +149,9 @@ class Exchange:
 class _Reading:
     """The answer as it arrives."""
 
-    def __init__(self, endpoint: Endpoint, follow: Follow) -> None:
+    def __init__(self, endpoint: Endpoint, follow: Follow, hidden: Redaction) -> None:
         self._stream = endpoint.dialect.Stream(endpoint.usage, endpoint.retry)
-        self._follow = follow
+        self._follow, self._hidden = follow, hidden
         self._parts: list[str] = []
         self.has_begun = False
 
@@ -167,21 +176,21 @@ class _Reading:
             except LilluxError as error:
                 raise ProviderError("PROVIDER_INVALID", str(error)) from error
             for event in events:
-                for piece in self._stream.feed(event.event, event.data):
+                for piece in self._stream.feed(event.event, self._hidden.text(event.data)):
                     if piece.kind == "text":
                         self._parts.append(piece.text)
                     self._follow(piece)
         return self._stream.answer()
 
 
-def _refused(endpoint: Endpoint, stream: HttpStream) -> Unanswered:
+def _refused(endpoint: Endpoint, stream: HttpStream, hidden: Redaction) -> Unanswered:
     """A status that is no answer: nothing was charged."""
     body = bytearray()
     for chunk in stream.chunks():
         body += chunk
         if len(body) > MAX_BODY_BYTES:
             break
-    error = endpoint.dialect.error_of(stream.status, bytes(body), endpoint.retry)
+    error = endpoint.dialect.error_of(stream.status, hidden.data(bytes(body)), endpoint.retry)
     wish = parse_retry_after(stream.headers.get("retry-after", ""), datetime.now(UTC))
     return Unanswered(error=error, is_retryable=error.is_retryable, retry_after_s=wish)
 

@@ -5,7 +5,8 @@ that no program reaches which Rye confined. A thread is what `after` makes of th
 one. The loop works with the same value, so a thread that was killed goes on where its journal ends.
 
     thread      what it was started with: item, inputs, models, prefix, limits, rights
-    asked       a request is about to be sent: its digest, what is reserved, which model
+    asked       a request is about to be sent: its digest, what is reserved, and the digest of its
+                receipt, which is reserved, too; ``compact`` where it asks the model of summaries
     answered    the provider's blocks, and what it said of its use
     unanswered  why there is no answer, and whether the reservation stays charged
     moved       the next model of the list is asked, as this one gave no first answer
@@ -17,6 +18,7 @@ one. The loop works with the same value, so a thread that was killed goes on whe
     referred    addresses stand for old results
     shortened   the answer of the model that stands for the entries before ``kept``
     raised      a person gave more
+    active      time passed while a request or a call lasted; so a kill gives none of it again
     resumed     it was stopped or interrupted, and goes on
     ended       state, code, text and outputs
 """
@@ -46,6 +48,9 @@ from ryeos.graph.run_log import EventRecord
 RUNNING, WAITING, COMPLETED = "running", "waiting", "completed"
 FAILED, REFUSED, STOPPED = "failed", "refused", "stopped"
 CANCELLED, INTERRUPTED = "cancelled", "interrupted"
+"""By a person who ended it; by a process that was ended, which leaves the thread open."""
+ACTIVE = "active"
+"""The event that tells of nothing but time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +60,17 @@ class Start:
     item      the reference of the directive, ``integrity`` its digest
     models    the frozen providers with their models (`ryeos.agent.providers.Provider.frozen`): the
               next one is tried only before the first answer
+    compact   the frozen provider and model of summaries; empty for that of the thread
     offers    the tools of the request, ``items`` the reference that each name stands for
     outputs   the names of the outputs that the directive declares, and whether each is required
     grants    lists of capabilities, each of which must allow a call
     callers   the rights of its callers: what it calls gets no more
     known_texts  digests of texts that its caller knows, by item
     depth     generations above it
+    asked_model  what a caller named instead of the directive's model; its children are asked it too
+    notes     what its caller does not get, and why: a line for each limit that is lower than asked
+    previous  of a branch: the thread that it goes on from (``previous_thread_id``), the ``turn``
+              up to which, the ``events`` of that thread so far, and a ``text`` of a person
     """
 
     item: str
@@ -81,6 +91,10 @@ class Start:
     parent: str = ""
     depth: int = 0
     settings: Mapping[str, int] = field(default_factory=dict)
+    compact: Mapping[str, Any] = field(default_factory=dict)
+    asked_model: str = ""
+    notes: tuple[str, ...] = ()
+    previous: Mapping[str, Any] = field(default_factory=dict)
 
     def described(self) -> dict[str, Any]:
         """The same as JSON."""
@@ -96,11 +110,14 @@ class Start:
             "grants": [list(one) for one in self.grants],
             "callers": [dict(one) for one in self.callers],
             **{name: dict(getattr(self, name)) for name in _TABLES},
+            **({"asked_model": self.asked_model} if self.asked_model else {}),
+            **({"notes": list(self.notes)} if self.notes else {}),
+            **({"previous": dict(self.previous)} if self.previous else {}),
         }
 
 
 _PLAIN_FACTS = ("item", "integrity", "project", "system", "question", "parent", "depth")
-_TABLES = ("items", "outputs", "ceilings", "known_texts", "settings")
+_TABLES = ("items", "outputs", "ceilings", "known_texts", "settings", "compact")
 
 
 def start_of(said: Mapping[str, Any]) -> Start:
@@ -112,22 +129,30 @@ def start_of(said: Mapping[str, Any]) -> Start:
         offers=tuple(ToolOffer(**one) for one in said["offers"]),
         grants=tuple(map(tuple, said["grants"])),
         callers=tuple(said["callers"]),
+        asked_model=said.get("asked_model") or "",
+        notes=tuple(said.get("notes") or ()),
+        previous=said.get("previous") or {},
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a thread ended. ``code`` and ``error`` say why it did not complete."""
+    """How a thread ended. ``code`` and ``error`` say why it did not complete.
+
+    ``wait_s``: how long its provider wants to be left alone, where the thread has less time.
+    """
 
     state: str
     code: str = ""
     error: str = ""
     text: str = ""
+    wait_s: int = 0
     outputs: Mapping[str, Any] = field(default_factory=dict)
 
     def described(self) -> dict[str, Any]:
         """The same as JSON, without what is empty."""
-        named = {name: getattr(self, name) for name in ("state", "code", "error", "text")}
+        names = ("state", "code", "error", "text", "wait_s")
+        named = {name: getattr(self, name) for name in names}
         given = {name: value for name, value in named.items() if value}
         return {**given, "outputs": dict(self.outputs)} if self.outputs else given
 
@@ -138,7 +163,7 @@ class AgentThread:
 
     history       what was said so far, as the next request has it
     asked         the reservation of a request whose outcome is not known yet
-    ledger_entry  the name of that reservation in the ledger of the day
+    intent        what the journal says of that request: its digest, its turn, its receipt
     due           calls of the last answer that have no result, in order
     called        the ids of those that began
     results       the results of the last answer's other calls
@@ -147,13 +172,14 @@ class AgentThread:
     model         which of the models is asked
     calls         of the model so far; ``corrections`` of its answers by Rye
     shortenings   since the last answer: how often the history was made shorter
+    cuts          since the last answer: how many requests were charged without one
     """
 
     start: Start
     purse: Purse
     history: tuple[Entry, ...] = ()
     asked: Reservation | None = None
-    ledger_entry: str = ""
+    intent: Mapping[str, Any] = field(default_factory=dict)
     due: tuple[ToolCall, ...] = ()
     called: frozenset[str] = frozenset()
     results: tuple[ToolResult, ...] = ()
@@ -164,12 +190,18 @@ class AgentThread:
     calls: int = 0
     corrections: int = 0
     shortenings: int = 0
+    cuts: int = 0
     ended: Ended | None = None
 
     @property
     def frozen(self) -> Mapping[str, Any]:
         """The provider and the model that are asked."""
         return self.start.models[self.model]
+
+    @property
+    def ledger_entry(self) -> str:
+        """The name of that reservation in the ledger of the day."""
+        return str(self.intent.get("ledger", ""))
 
     @property
     def last_answer(self) -> Answer | None:
@@ -184,11 +216,33 @@ class AgentThread:
 def begun(said: Mapping[str, Any]) -> AgentThread:
     """The thread after its first event."""
     start = start_of(said)
-    return AgentThread(
+    thread = AgentThread(
         start=start,
         purse=Purse(limits=start.limits),
         history=(Question(start.question),),
         new_entries=1,
+    )
+    return _branched(thread) if start.previous else thread
+
+
+def _branched(thread: AgentThread) -> AgentThread:
+    """A branch begins with what was said in the older thread, and with a purse of its own."""
+    previous = thread.start.previous
+    (_, started), *events = previous["events"]
+    older = begun(started)
+    for kind, said in events:
+        older = after(older, (kind, said))
+    heard = (Question(previous["text"]),) if previous.get("text") else ()
+    return replace(
+        thread,
+        history=(*older.history, *heard),
+        due=older.due,
+        called=older.called,
+        results=older.results,
+        usage=older.usage,
+        new_entries=older.new_entries + len(heard),
+        model=older.model,
+        calls=older.calls,
     )
 
 
@@ -199,16 +253,22 @@ def after(thread: AgentThread, event: EventRecord) -> AgentThread:
     if change is None:
         return thread
     elapsed_s = said.get("elapsed_s")
-    if type(elapsed_s) is int:
+    if type(elapsed_s) is int and elapsed_s > thread.purse.elapsed_s:
         thread = replace(thread, purse=thread.purse.with_elapsed(elapsed_s))
     return change(thread, said)
 
 
+def asked_model(thread: AgentThread, intent: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The provider and the model that a request asks: those of the thread, or of summaries."""
+    return thread.start.compact if intent.get("compact") else thread.frozen
+
+
 def _after_asked(thread: AgentThread, said: Mapping[str, Any]) -> AgentThread:
-    price = price_of(thread.frozen["prices"], str(thread.frozen["model"]))
+    frozen = asked_model(thread, said)
+    price = price_of(frozen["prices"], str(frozen["model"]))
     worst = Worst(said["input_tokens"], said["output_tokens"], price)
     purse, asked = thread.purse.reserve(worst)
-    return replace(thread, purse=purse, asked=asked, ledger_entry=said.get("ledger", ""))
+    return replace(thread, purse=purse, asked=asked, intent=said)
 
 
 def _after_answered(thread: AgentThread, said: Mapping[str, Any]) -> AgentThread:
@@ -226,13 +286,15 @@ def _after_answered(thread: AgentThread, said: Mapping[str, Any]) -> AgentThread
         new_entries=0,
         calls=thread.calls + 1,
         shortenings=0,
+        cuts=0,
     )
 
 
 def _after_unanswered(thread: AgentThread, said: Mapping[str, Any]) -> AgentThread:
     asked = _asked(thread)
     settle = thread.purse.charge_in_full if said["charged"] else thread.purse.release
-    return replace(thread, purse=settle(asked), asked=None)
+    cuts = thread.cuts + bool(said["charged"])
+    return replace(thread, purse=settle(asked), asked=None, cuts=cuts)
 
 
 def _after_moved(thread: AgentThread, said: Mapping[str, Any]) -> AgentThread:
@@ -329,8 +391,12 @@ def _after_raised(thread: AgentThread, said: Mapping[str, Any]) -> AgentThread:
     return replace(thread, purse=thread.purse.raised(said["limits"], thread.start.ceilings))
 
 
+def _after_active(thread: AgentThread, _said: Mapping[str, Any]) -> AgentThread:
+    return thread  # its time is that of any event, see `after`
+
+
 def _after_resumed(thread: AgentThread, _said: Mapping[str, Any]) -> AgentThread:
-    return replace(thread, ended=None)
+    return replace(thread, ended=None, cuts=0)
 
 
 def _after_ended(thread: AgentThread, said: Mapping[str, Any]) -> AgentThread:
@@ -351,6 +417,7 @@ _CHANGES: Mapping[str, Callable[[AgentThread, Mapping[str, Any]], AgentThread]] 
     "referred": _after_referred,
     "shortened": _after_shortened,
     "raised": _after_raised,
+    ACTIVE: _after_active,
     "resumed": _after_resumed,
     "ended": _after_ended,
 }
@@ -379,6 +446,14 @@ def described_answer(answer: Answer) -> dict[str, Any]:
         "model": answer.model,
         "refusal": answer.refusal,
     }
+
+
+def answer_facts(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What an event says of an answer, as `described_answer` has it; nothing where it has none."""
+    return {name: said[name] for name in _ANSWER_FACTS} if "blocks" in said else {}
+
+
+_ANSWER_FACTS = ("blocks", "text", "calls", "end", "usage", "model", "refusal")
 
 
 def answer_of(said: Mapping[str, Any]) -> Answer:

@@ -11,8 +11,8 @@ from typing import Any
 
 from lillux.fields import Fields
 from lillux.patterns import pattern
-from lillux.schema_keywords import printable
 from lillux.values import dataclass
+from lillux.wording import printable
 from ryeos.items.errors import RyeError
 
 MAX_BODY_BYTES = 1024 * 1024
@@ -144,7 +144,8 @@ def _error(status: int, said: object, rules: RetryRules) -> ProviderError:
 
 
 _HINTS: Mapping[str, str] = {
-    "CREDENTIAL_REFUSED": "see where its key is kept: rye agent models",
+    "CREDENTIAL_REFUSED": "see where its key is kept: rye agent models;"
+    " store another: rye agent set-up --new-key",
     "CONTEXT_FULL": "give the directive less to read, or a model with a larger context",
     "PROVIDER_UNAVAILABLE": "try again later",
     "PROVIDER_REFUSED": "read the provider's words; the request is the same at every try",

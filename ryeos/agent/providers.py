@@ -13,7 +13,7 @@ from lillux.errors import LilluxError
 from lillux.http.model import is_loopback, parse_address
 from lillux.patterns import pattern
 from lillux.text import likely_meant
-from lillux.values import dataclass, field
+from lillux.values import dataclass, field, replace
 from ryeos.agent.dialects import DIALECTS
 from ryeos.agent.ledger import DAILY_SPEND
 from ryeos.agent.prices import RATES, Price, price_of
@@ -22,9 +22,12 @@ from ryeos.agent.usage import UsageRules
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import SYSTEM, USER, Kind, Spaces
 from ryeos.run.credentials import (
+    FOLDER,
     Credential,
     Credentials,
-    config_names,
+    LoadedConfig,
+    loaded_config,
+    names_in,
     problems_of,
     require_fit,
     require_signed,
@@ -191,14 +194,23 @@ class Provider:
 
     def model(self, model_id: str) -> Model:
         """A model. Raises RyeError `PRICE_UNKNOWN` for one without a price that is not free."""
-        said = {**self.models.get(ANY_MODEL, {}), **self.models.get(model_id, {})}
+        own, others = self.models.get(model_id, {}), self.models.get(ANY_MODEL, {})
+        said = {**others, **own}
         listed = self._listed(model_id)
         name = f"{self.name}/{model_id}"
-        prices = self.models.get(model_id, {}).get("prices") or listed or said.get("prices")
+        # The nearest word on money counts: what is free for all others has no price of its own.
+        of_own = {"free": True} if own.get("free") else own.get("prices")
+        of_others = {"free": True} if others.get("free") else others.get("prices")
+        try:
+            price = price_of(of_own or listed or of_others, name)
+        except RyeError as error:
+            if meant := likely_meant(model_id, self.model_ids()):
+                error.hint = f"did you mean {self.name}/{meant}? {error.hint}"
+            raise
         return Model(
             provider=self.name,
             id=model_id,
-            price=price_of({"free": True} if said.get("free") else prices, name),
+            price=price,
             context=int(said.get("context") or listed.get("context") or 0),
             max_output=int(said.get("max_output") or listed.get("max_output") or 0),
             features=frozenset(said.get("features") or ()),
@@ -262,11 +274,16 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What agent.yaml says. ``daily`` are the nano-dollars of a day."""
+    """What agent.yaml says.
+
+    daily          the nano-dollars of a day
+    ceiling_files  the file that each ceiling is from
+    """
 
     tiers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     defaults: Limits = field(default_factory=Limits)
     ceilings: Mapping[str, int] = field(default_factory=dict)
+    ceiling_files: Mapping[str, str] = field(default_factory=dict)
     daily: int = DAILY_SPEND
     compact: str = ""
     min_output: int = MIN_OUTPUT
@@ -277,10 +294,15 @@ class Settings:
 # --- reading --------------------------------------------------------------------------------------
 
 
+def loaded_agent_config(config: ConfigReader, spaces: Spaces) -> LoadedConfig:
+    """All that threads use of bundles and a user space, read now. Raises as reading it."""
+    return loaded_config(config, spaces, (PROVIDERS, PRICES, FOLDER), (AGENT_PATH,))
+
+
 class Providers:
     """The providers of bundles and user space. ``notes`` name files of the project: none counts."""
 
-    def __init__(self, config: ConfigReader, spaces: Spaces) -> None:
+    def __init__(self, config: ConfigReader | LoadedConfig, spaces: Spaces) -> None:
         self._config, self._spaces = config, spaces
 
     @property
@@ -302,7 +324,7 @@ class Providers:
 
     def names(self) -> tuple[str, ...]:
         """The names of all providers, sorted."""
-        return config_names(self._spaces, PROVIDERS)
+        return names_in(self._config, self._spaces, PROVIDERS)
 
     def get(self, name: str) -> Provider:
         """A provider. A file of user space takes the place of a bundle's.
@@ -327,7 +349,9 @@ class Providers:
 
     def settings(self) -> Settings:
         """What agent.yaml says; of user space over the bundle's. Raises RyeError `CONFIG_ERROR`."""
-        return _settings(self._merged(AGENT_PATH, AGENT_SCHEMA, merge_layers), AGENT_PATH)
+        layers = self._layers(AGENT_PATH, AGENT_SCHEMA)
+        files = {name: str(one.path) for one in layers for name in one.values.get("ceilings") or ()}
+        return replace(_settings(merge_layers(layers), AGENT_PATH), ceiling_files=files)
 
     def models(self, name: str) -> tuple[str, ...]:
         """The models, as PROVIDER/MODEL, that a tier or a model's name stands for, in order.
@@ -374,15 +398,18 @@ class Providers:
         raise RyeError(
             f"model {name}: no credential has a value: {'; '.join(missing)}",
             code="CREDENTIAL_NOT_FOUND",
-            hint="set one of these, or name another model",
+            hint="set one of these, name another model, or store a key: rye agent set-up",
         )
 
     def _merged(self, path: str, schema: _Schema, merge: Any) -> Mapping[str, Any]:  # noqa: ANN401 - a function of layers
+        merged: Mapping[str, Any] = merge(self._layers(path, schema))
+        return merged
+
+    def _layers(self, path: str, schema: _Schema) -> tuple[Layer, ...]:
         layers = tuple(map(require_signed, self._config.layers(path, tiers=_TIERS)))
         for layer in layers:
             require_fit(layer, schema)
-        merged: Mapping[str, Any] = merge(layers)
-        return merged
+        return layers
 
 
 _WRITE_PROVIDER = "write .ai/config/agent/providers/NAME.yaml in your home, and sign it"
@@ -443,7 +470,11 @@ def _settings(values: Mapping[str, Any], where: str) -> Settings:
         key: read_limits(values.get(key) or {}, f"{where}: {key}")
         for key in ("defaults", "ceilings", "daily")
     }
-    counts = ("min_output", "overhead", "image_tokens")
+    counts: dict[str, Any] = {
+        key: int(values[key])
+        for key in ("min_output", "overhead", "image_tokens")
+        if values.get(key) is not None
+    }
     return Settings(
         tiers={
             tier: (said,) if isinstance(said, str) else tuple(said)
@@ -453,5 +484,5 @@ def _settings(values: Mapping[str, Any], where: str) -> Settings:
         ceilings=named["ceilings"],
         daily=named["daily"].get("spend", DAILY_SPEND),
         compact=values.get("compact") or "",
-        **{key: int(values[key]) for key in counts if values.get(key) is not None},
+        **counts,
     )

@@ -9,6 +9,7 @@ are the same then.
 """
 
 from collections.abc import Iterable, Mapping
+from operator import add
 from typing import NamedTuple
 
 from lillux.text import likely_meant
@@ -30,6 +31,9 @@ IMAGE_TOKENS = 5_000
 """The most tokens that a picture is."""
 MIN_OUTPUT = 256
 """Less room than this for an answer is none."""
+BYTES_OF_TOKEN = 3
+"""About so many bytes are a token in the words, the code and the JSON of a request. No limit is
+held by this: a worst case counts a token for each byte."""
 _MOST = 10**15  # of anything: more is no limit
 
 
@@ -82,8 +86,6 @@ class Limits:
 
 FIELDS: tuple[str, ...] = tuple(Limits.__slots__)
 """The limits, as headers, configuration and errors name them."""
-_DIVIDED = tuple(name for name in FIELDS if name not in {"duration_s", "depth"})
-# Time passes for parent and child at once, and a generation is not used up.
 
 
 def read_limits(said: Mapping[str, object], where: str) -> dict[str, int]:
@@ -144,9 +146,11 @@ def combined_limits(
 # --- purse ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Amounts:
-    """What was used, or is held back."""
+class Amounts(NamedTuple):
+    """What was used, or is held back: of each limit that is divided between parent and children.
+
+    Time passes for both at once, and a generation is not used up.
+    """
 
     turns: int = 0
     tokens: int = 0
@@ -158,7 +162,7 @@ class Amounts:
 
     def plus(self, other: "Amounts") -> "Amounts":
         """The sum."""
-        return Amounts(**{name: self.of(name) + other.of(name) for name in _DIVIDED})
+        return Amounts(*map(add, self, other))
 
     def of(self, name: str) -> int:
         """One of them, by its name."""
@@ -167,7 +171,7 @@ class Amounts:
 
     def as_dict(self) -> dict[str, int]:
         """The amounts by name."""
-        return {name: self.of(name) for name in _DIVIDED}
+        return self._asdict()
 
 
 _NOTHING = Amounts()
@@ -226,17 +230,27 @@ class Purse:
             return limit
         if name == "duration_s":
             return max(limit - self.elapsed_s, 0)
-        held = sum(one.amounts.of(name) for one in self.reserved)
-        lent = sum(one.limits.of(name) for one in self.children)
-        return max(limit - self.used.of(name) - held - lent, 0)
+        taken = self.used.of(name)
+        for reservation in self.reserved:
+            taken += reservation.amounts.of(name)
+        for child in self.children:
+            taken += child.limits.of(name)
+        return max(limit - taken, 0)
 
-    def left(self) -> str:
-        """What is left, in one short line for the model."""
+    def left(self, today: int | None = None) -> str:
+        """What is left, in one short line for the model.
+
+        ``today`` are the nano-dollars that are left for today, which count where they are less.
+        """
         minutes, seconds = divmod(self.left_of("duration_s"), 60)
+        spend = self.left_of("spend")
+        money = f"{dollars(spend)} dollars"
+        if today is not None and today < spend:
+            money = f"{dollars(today)} dollars of today's"
         return (
             f"left: {self.left_of('turns')} of {self.limits.turns} turns,"
             f" {min(self.left_of('tokens'), self.left_of('input_tokens'))} tokens,"
-            f" {dollars(self.left_of('spend'))} dollars, {minutes} min {seconds} s,"
+            f" {money}, {minutes} min {seconds} s,"
             f" {self.left_of('tool_calls')} tool calls, {self.left_of('spawns')} children"
         )
 
@@ -299,7 +313,7 @@ class Purse:
 
     def with_elapsed(self, elapsed_s: int) -> "Purse":
         """The purse after so many seconds in all. A clock that goes back gives none again."""
-        return replace(self, elapsed_s=max(self.elapsed_s, elapsed_s))
+        return replace(self, elapsed_s=elapsed_s) if elapsed_s > self.elapsed_s else self
 
     # ---------------------------------------------------------------- children
 
@@ -324,7 +338,7 @@ class Purse:
             "duration_s": min(wanted.get("duration_s", _MOST), after.left_of("duration_s")),
             "depth": min(wanted.get("depth", _MOST), self.limits.depth - 1),
         }
-        for name in _DIVIDED:
+        for name in Amounts._fields:
             left = after.left_of(name)
             # A turn is too large to be shared out: one of the last ones is whole.
             share = -(-left // shares) if name == "turns" else left // shares
@@ -357,6 +371,10 @@ class Purse:
                 raise RyeError(
                     f"{name}: expected more than {shown(present)}{below}, found {shown(value)}",
                     code="VALIDATION_FAILED",
+                    hint="ceilings stand in .ai/config/agent/agent.yaml of user space; a thread"
+                    " keeps those of its start"
+                    if name in ceilings
+                    else "",
                 )
         return replace(self, limits=self.limits.with_named(named).lowered(ceilings))
 
@@ -366,7 +384,9 @@ def limit_error(name: str, problem: str) -> RyeError:
     error = RyeError(
         f"{name}: {problem}",
         code=f"LIMIT_{name.upper()}",
-        hint=f"a person may raise {name}, or start the thread with more",
+        hint="a person may allow more a day: daily in config/agent/agent.yaml of user space"
+        if name == "daily"
+        else f"a person may raise {name}, or start the thread with more",
     )
     error.facts = {"limit": name}
     return error
@@ -411,6 +431,13 @@ class NextCall:
             return self.request_bytes + self.pictures * image_tokens + overhead
         known = input_of(self.last) + (self.last.output_tokens or 0)
         return known + self.new_bytes + self.new_pictures * image_tokens + overhead
+
+    def likely_input(self, image_tokens: int) -> int:
+        """About how many tokens the request is: what a window of the model is compared with."""
+        if self.last is None or not is_believable(self.last):
+            return self.request_bytes // BYTES_OF_TOKEN + self.pictures * image_tokens
+        known = input_of(self.last) + (self.last.output_tokens or 0)
+        return known + self.new_bytes // BYTES_OF_TOKEN + self.new_pictures * image_tokens
 
 
 def worst_case(

@@ -3,42 +3,69 @@
 ``~/.ai/state/agent/threads/ID/`` is out of reach of everything that Rye confined. The project's
 registry and transcripts are views of it, and decide nothing.
 
-    journal.jsonl   see `ryeos.agent.journal`; checkpoints are signed by the receipt key
+    journal.jsonl   see `ryeos.agent.journal`; the receipt key signs all of it with each write
     results/N       a result of a tool that is longer than a model gets at once
+    transcript.md   see `ryeos.agent.transcript`; written when the thread ends
     orders/         what a person wants of a running thread: a stop, a text; one file for each
+    apart           a person went on with the thread of a graph, which has not had its result
     lock            held by the process that runs it
 """
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Lock
 from typing import Any, Self
 
-from lillux.files import LockTimeoutError, locked, make_directory, read_bytes, write_atomic
-from ryeos.agent.journal import AgentThread, after, begun
-from ryeos.agent.ledger import FOLDER
+from lillux.beneath import LinkOnTheWayError, is_link
+from lillux.digests import canonical_json
+from lillux.errors import LilluxError
+from lillux.files import (
+    LockTimeoutError,
+    locked,
+    make_directory,
+    read_bytes,
+    read_part,
+    remove_file,
+    write_atomic,
+)
+from ryeos.agent.journal import INTERRUPTED, RUNNING, AgentThread, after, begun
+from ryeos.agent.ledger import FOLDER, JournaledCall, Ledger
+from ryeos.agent.prices import dollars
 from ryeos.graph.run_log import (
     CHECKPOINT,
+    MAX_TRANSCRIPT_BYTES,
     EventRecord,
     LoggedEvent,
+    ReadTranscript,
     Transcript,
-    read_transcript,
+    parse_transcript,
     reopen,
     valid_run_id,
 )
-from ryeos.items.context import Clock, utc_now
+from ryeos.items.context import Clock, log_warning, utc_now
 from ryeos.items.errors import RyeError
 from ryeos.run.receipt_key import ReceiptKey
 from ryeos.trust.keys import SigningKey
 
 THREADS, JOURNAL, RESULTS, ORDERS = "threads", "journal.jsonl", "results", "orders"
+APART = "apart"
 MAX_ORDER_BYTES = 64 * 1024
 MAX_RESULT_BYTES = 64 * 1024 * 1024
 _PRIVATE = 0o700
-_LOCK_S = 0.0
+_PART_BYTES = 256 * 1024
+_NEWEST = 32
+"""Journals that are looked at for the newest reservation."""
+_WRITTEN_DAYS = 2
+"""A journal that was written longer before a day has no call of it, whatever a clock said."""
+_END_BYTES = 64 * 1024
+_RESERVATION = re.compile(rb'"ledger":"(\d{1,15})-[0-9a-f]{16}"')
+_LOCK_S = 1.0
+"""A killed process leaves its lock to a program that it was about to start, for a moment."""
 
 
 class AgentRecords:
@@ -50,7 +77,9 @@ class AgentRecords:
 
     def has(self, thread_id: str) -> bool:
         """Whether there is a journal of this id."""
-        return (self.folder_of(thread_id) / JOURNAL).is_file()
+        with suppress(LilluxError):  # ids of tools in the background may have a slash
+            return (self.folder_of(thread_id) / JOURNAL).is_file()
+        return False
 
     def ids(self) -> tuple[str, ...]:
         """The ids of all threads, sorted."""
@@ -58,44 +87,149 @@ class AgentRecords:
             return ()
         return tuple(sorted(one.name for one in self.folder.iterdir() if self.has(one.name)))
 
+    def links(self) -> tuple[Path, ...]:
+        """What stands among the threads and leads elsewhere, sorted: no thread, and not ours."""
+        if not self.folder.is_dir():
+            return ()
+        return tuple(sorted(one for one in self.folder.iterdir() if _leads_elsewhere(one)))
+
     def folder_of(self, thread_id: str) -> Path:
-        """The folder of a thread, which may not be there. Raises RunIdError."""
-        return self.folder / valid_run_id(thread_id)
+        """The folder of a thread, which may not be there. Raises RunIdError, LinkOnTheWayError.
+
+        What a link leads to is no thread: nothing there is read, written or removed.
+        """
+        folder = self.folder / valid_run_id(thread_id)
+        if _leads_elsewhere(folder):
+            raise LinkOnTheWayError(folder, str(folder.readlink()), self.folder)
+        return folder
 
     def begin(self, thread_id: str, started: Mapping[str, Any]) -> "Journal":
         """The journal of a new thread, with its first event on the disk."""
         folder = self.folder_of(thread_id)
-        for made in (folder, folder / RESULTS, folder / ORDERS):
-            make_directory(made, mode=_PRIVATE)
-        held = _lock(folder, thread_id)
-        pair = SigningKey(self._key.pair())
-        transcript = Transcript(folder / JOURNAL, thread_id, key=pair, clock=self._clock)
-        journal = Journal(folder, transcript, begun(started), held)
-        transcript.append([("thread", started)])
-        transcript.checkpoint(0)
+        with ExitStack() as undo:  # a thread that could not begin leaves nothing behind
+            if not os.path.lexists(folder):
+                undo.callback(_remove_folder, folder)
+            for made in (folder, folder / RESULTS, folder / ORDERS):
+                make_directory(made, mode=_PRIVATE)
+            held = _lock(folder, thread_id)
+            undo.callback(held.__exit__, None, None, None)
+            pair = SigningKey(self._key.pair())
+            transcript = Transcript(folder / JOURNAL, thread_id, key=pair, clock=self._clock)
+            undo.callback(transcript.close)
+            journal = Journal(folder, transcript, begun(started), held)
+            transcript.append_signed([("thread", started)], 0)
+            transcript.force()
+            undo.pop_all()
         return journal
 
     def read(self, thread_id: str) -> AgentThread:
         """The thread as its journal says, also while it runs. Raises as `events`."""
         return _folded(self.events(thread_id), thread_id)
 
+    def read_with_events(self, thread_id: str) -> tuple[AgentThread, tuple[LoggedEvent, ...]]:
+        """The thread and its events, of one read of its journal. Raises as `events`."""
+        events = self.events(thread_id)
+        return _folded(events, thread_id), events
+
     def events(self, thread_id: str) -> tuple[LoggedEvent, ...]:
         """The events of a journal without its checkpoints.
 
         Raises RyeError `THREAD_NOT_FOUND` or `INTEGRITY`, TranscriptError.
         """
-        return tuple(one for one in self._read(thread_id).events if one.event_type != CHECKPOINT)
+        return self._read(thread_id)[0]
 
-    def _read(self, thread_id: str) -> Any:  # noqa: ANN401 - ReadTranscript
+    def settled_events(self, thread_id: str) -> tuple[LoggedEvent, ...] | None:
+        """As `events`; None while a line is being written by the process that runs the thread."""
+        try:
+            return self.events(thread_id)
+        except LilluxError:
+            if self.is_running(thread_id):
+                return None
+            return self.events(thread_id)  # it may have ended in between
+
+    def state_of(self, thread_id: str, thread: AgentThread) -> str:
+        """The state of a thread, the one rule of it: without an end it runs, or is interrupted."""
+        if thread.ended:
+            return thread.ended.state
+        return RUNNING if self.is_running(thread_id) else INTERRUPTED
+
+    def _read(self, thread_id: str) -> tuple[tuple[LoggedEvent, ...], int]:
+        """The events that are signed, and where they end.
+
+        Each write is signed, so behind the last signature stands at most what a kill cut short,
+        which is as if it was not there.
+        """
         path = self.folder_of(thread_id) / JOURNAL
         try:
-            return read_transcript(path, thread_id, self._trusted)
+            data = read_bytes(path, MAX_TRANSCRIPT_BYTES)
         except FileNotFoundError:
             raise RyeError(
                 f"thread {thread_id}: it has no journal in {self.folder}",
                 code="ITEM_NOT_FOUND",
                 hint="list the threads there are: rye threads list",
             ) from None
+        found = self._verified(path, data, thread_id)
+        signed = [
+            one.end
+            for one in found.events
+            if one.event_type == CHECKPOINT and one.payload.get("sig") is not None
+        ]
+        end = signed[-1] if signed else 0
+        whole = data.rfind(b"\n") + 1
+        if whole > found.end or end < whole == len(data):
+            raise RyeError(
+                f"{path}: its last lines are not signed: they are not as Rye wrote them",
+                code="INTEGRITY",
+                hint="the journal was changed; start a new thread",
+                path=str(path),
+            )
+        events = (one for one in found.events if one.end <= end and one.event_type != CHECKPOINT)
+        return tuple(events), end
+
+    def _verified(self, path: Path, data: bytes, thread_id: str) -> ReadTranscript:
+        """What stands in a journal, or in the first lines of one. Raises as `events`."""
+        try:
+            return parse_transcript(data, str(path), thread_id, self._trusted)
+        except RyeError as error:
+            if error.code != "UNTRUSTED_KEY":
+                raise
+            raise RyeError(
+                f"{path}: it is signed by another key than the receipt key of this user",
+                code="INTEGRITY",
+                hint="it was changed, or comes from another user space; start a new thread",
+                path=str(path),
+            ) from None
+
+    def beginning(self, thread_id: str) -> LoggedEvent | None:
+        """The first event of a journal, of its first two lines alone: the event, its signature.
+
+        None where there is none yet, or none any more. Raises as `events`.
+        """
+        path = self.folder_of(thread_id) / JOURNAL
+        data = _first_lines(path, 2)
+        return self._first_event(path, data, thread_id) if data else None
+
+    def beginning_in(self, thread_id: str, project: str | None) -> LoggedEvent | None:
+        """As `beginning`; None, too, for a thread of another project, which costs little."""
+        path = self.folder_of(thread_id) / JOURNAL
+        data = _first_lines(path, 2)
+        if canonical_json({"project": project})[1:-1] not in data:
+            return None
+        event = self._first_event(path, data, thread_id)
+        return event if event.payload.get("project") == project else None
+
+    def _first_event(self, path: Path, data: bytes, thread_id: str) -> LoggedEvent:
+        match self._verified(path, data, thread_id).events:
+            case (LoggedEvent(event_type="thread") as first, LoggedEvent() as second) if (
+                second.event_type == CHECKPOINT and second.payload.get("sig") is not None
+            ):
+                return first
+        raise RyeError(
+            f"{path}: its beginning is not signed: it is not as Rye wrote it",
+            code="INTEGRITY",
+            hint="the journal was changed; start a new thread",
+            path=str(path),
+        )
 
     def _trusted(self, fingerprint: str) -> bytes | None:
         """Only the receipt key of this user signs journals here."""
@@ -112,29 +246,176 @@ class AgentRecords:
         if not folder.is_dir():
             self._read(thread_id)
         held = _lock(folder, thread_id)
-        found = self._read(thread_id)
-        events = [one for one in found.events if one.event_type != CHECKPOINT]
+        events, end = self._read(thread_id)
         transcript = reopen(
             folder / JOURNAL,
             thread_id,
             key=SigningKey(self._key.pair()),
             clock=self._clock,
-            end=found.end,
+            end=end,
         )
         return Journal(folder, transcript, _folded(events, thread_id), held)
+
+    def changed_at(self, thread_id: str) -> float:
+        """When its journal was changed last, in seconds; now for one that is being removed."""
+        try:
+            return (self.folder_of(thread_id) / JOURNAL).stat().st_mtime
+        except FileNotFoundError:
+            return self._clock().timestamp()
 
     def is_running(self, thread_id: str) -> bool:
         """Whether a process holds the thread at this moment."""
         try:
-            _lock(self.folder_of(thread_id), thread_id).__exit__(None, None, None)
+            _lock(self.folder_of(thread_id), thread_id, 0.0).__exit__(None, None, None)
         except RyeError:
             return True
         return False
+
+    def remove(self, thread_id: str) -> bool:
+        """Remove a thread with all that it left here; False, and nothing, while a process runs it.
+
+        The journal goes first: who waits for the thread then finds none to go on with.
+        """
+        folder = self.folder_of(thread_id)
+        try:
+            held = _lock(folder, thread_id, 0.0)
+        except RyeError:
+            return False
+        try:
+            with suppress(FileNotFoundError):
+                remove_file(folder / JOURNAL)
+        finally:
+            held.__exit__(None, None, None)
+        _remove_folder(folder)
+        return True
+
+    def ledger(self, *, daily: int, warn: Callable[[str], None] = log_warning) -> Ledger:
+        """The ledger of this user space; where it is lost, or older than journals, these count."""
+
+        def calls(date: str, known: int | None) -> list[JournaledCall]:
+            found, unreadable = self.calls_since(date)
+            missing = sum(one.amount for one in found if known is None or one.number > known)
+            if missing:
+                what = "it is not there" if known is None else "it is an older copy"
+                warn(
+                    f"{ledger.path}: {what}, though threads were paid since: the"
+                    f" {dollars(missing)} dollars that their journals say are counted again"
+                )
+            for thread_id in unreadable:
+                warn(f"thread {thread_id}: its journal was changed, its calls count nothing")
+            return found
+
+        ai = self.folder.parents[len(Path(FOLDER).parts)]
+        ledger = Ledger(
+            ai,
+            daily=daily,
+            key=self._key,
+            clock=self._clock,
+            newest=self.newest_reservation,
+            calls=calls,
+        )
+        return ledger
+
+    def newest_reservation(self) -> int:
+        """The highest number of a reservation that the newest journals seem to name.
+
+        Only their ends are read, and not verified. 0 where there is none. The newest reservation
+        is in one of them, unless as many other threads wrote since then.
+        """
+        from heapq import nlargest
+
+        written = []
+        with suppress(FileNotFoundError):
+            for folder in os.scandir(self.folder):
+                with suppress(OSError):
+                    if not folder.is_dir(follow_symlinks=False):
+                        continue
+                    path = Path(folder.path, JOURNAL)
+                    written.append((path.stat().st_mtime_ns, path))
+        highest = 0
+        for _, path in nlargest(_NEWEST, written):
+            with suppress(FileNotFoundError, LilluxError):  # it was removed in between
+                highest = max(highest, _newest_in(path))
+        return highest
+
+    def calls_since(self, date: str) -> tuple[list[JournaledCall], list[str]]:
+        """The calls of all threads that began on a day of UTC or later, as their journals say.
+
+        And the threads whose journals were changed: what they were charged is not known.
+        """
+        oldest = datetime.fromisoformat(date).replace(tzinfo=UTC) - timedelta(days=_WRITTEN_DAYS)
+        found: list[JournaledCall] = []
+        unreadable = []
+        for thread_id in self.ids():
+            path = self.folder_of(thread_id) / JOURNAL
+            try:
+                if path.stat().st_mtime >= oldest.timestamp():  # else nothing was written since
+                    calls = _calls_of(self.events(thread_id))
+                    found += [one for one in calls if one.date >= date]
+            except FileNotFoundError:  # it was removed in between
+                continue
+            except (LilluxError, KeyError, TypeError, ValueError):
+                unreadable.append(thread_id)
+        return found, unreadable
 
     def result(self, thread_id: str, number: int) -> str:
         """The whole text of a long result. Raises FileNotFoundError."""
         path = self.folder_of(thread_id) / RESULTS / str(number)
         return read_bytes(path, MAX_RESULT_BYTES).decode("utf-8", "replace")
+
+    def copy_results(self, old_id: str, new_id: str) -> None:
+        """Have a new thread keep the long results of an older one, under the same numbers."""
+        old, new = self.folder_of(old_id) / RESULTS, self.folder_of(new_id) / RESULTS
+        make_directory(new.parent, mode=_PRIVATE)
+        make_directory(new, mode=_PRIVATE)
+        if old.is_dir():
+            for one in sorted(old.iterdir()):
+                if one.name.isdecimal():
+                    write_atomic(new / one.name, read_bytes(one, MAX_RESULT_BYTES), mode=0o600)
+
+    # ---------------------------------------------------------------- the transcript
+
+    def keep_transcript(self, thread_id: str, text: str) -> None:
+        """Keep the page of a thread that has ended, signed. Raises FileSystemError."""
+        from ryeos.agent.transcript import FILE, sign
+
+        data = sign(text, SigningKey(self._key.pair()))
+        write_atomic(self.folder_of(thread_id) / FILE, data, mode=0o600)
+
+    def transcript(self, thread_id: str) -> str:
+        """That page, verified; ``""`` where there is none. Raises RyeError `INTEGRITY`."""
+        from ryeos.agent.transcript import FILE, MAX_BYTES, verified
+
+        path = self.folder_of(thread_id) / FILE
+        try:
+            data = read_bytes(path, MAX_BYTES)
+        except FileNotFoundError:
+            return ""
+        return verified(data, str(path), self._key.pair().public_pem)
+
+    def note_apart(self, thread_id: str) -> None:
+        """Note that a person goes on with the thread of a graph, which has not had its result."""
+        write_atomic(self.folder_of(thread_id) / APART, b"", mode=0o600)
+
+    def is_apart(self, thread_id: str) -> bool:
+        """Whether a person went on with it, and its graph has not had its result since."""
+        return (self.folder_of(thread_id) / APART).exists()
+
+    def take_back(self, thread_id: str) -> None:
+        """Its graph has the result now."""
+        (self.folder_of(thread_id) / APART).unlink(missing_ok=True)
+
+    def has_transcript(self, thread_id: str) -> bool:
+        """Whether the thread has ended and left its page."""
+        from ryeos.agent.transcript import FILE
+
+        return (self.folder_of(thread_id) / FILE).is_file()
+
+    def forget_transcript(self, thread_id: str) -> None:
+        """Remove it: the thread goes on."""
+        from ryeos.agent.transcript import FILE
+
+        (self.folder_of(thread_id) / FILE).unlink(missing_ok=True)
 
     # ---------------------------------------------------------------- orders of a person
 
@@ -143,6 +424,40 @@ class AgentRecords:
         stamp = f"{self._clock().timestamp():.6f}-{os.urandom(3).hex()}"
         path = self.folder_of(thread_id) / ORDERS / f"{stamp}.{name}"
         write_atomic(path, text.encode("utf-8", "replace")[:MAX_ORDER_BYTES], mode=0o600)
+
+
+def _newest_in(path: Path) -> int:
+    """The highest number of a reservation in a journal. A text in it has its quotes escaped."""
+    _, size = read_part(path, 0, 0)
+    data, _ = read_part(path, max(size - _END_BYTES, 0), _END_BYTES)
+    numbers = _RESERVATION.findall(data)
+    if not numbers and size > _END_BYTES:  # a long answer stands behind the last request
+        numbers = _RESERVATION.findall(read_bytes(path, MAX_TRANSCRIPT_BYTES))
+    return max(map(int, numbers), default=0)
+
+
+def _calls_of(events: Sequence[LoggedEvent]) -> Iterator[JournaledCall]:
+    """The calls of one journal. What a child was charged stands in the child's own."""
+    thread: AgentThread | None = None
+    began = ""
+    for event in events:
+        before = thread
+        one = (event.event_type, event.payload)
+        thread = after(before, one) if before else begun(event.payload)
+        if event.event_type == "asked":
+            began = _date(event.timestamp)
+        if before and event.event_type in _SETTLING:
+            spent = thread.purse.used.spend - before.purse.used.spend
+            yield JournaledCall(before.ledger_entry, began, spent)
+    if thread and thread.asked is not None:
+        yield JournaledCall(thread.ledger_entry, began, thread.asked.worst.spend, is_open=True)
+
+
+_SETTLING = frozenset({"answered", "unanswered", "shortened"})
+
+
+def _date(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
 
 
 class Journal:
@@ -174,7 +489,7 @@ class Journal:
         self._held.__exit__(None, None, None)
 
     def write(self, *events: EventRecord, force: bool = False) -> AgentThread:
-        """Append events; the thread after them. Forced: they are on the disk then.
+        """Append events, signed; the thread after them. Forced: they are on the disk then.
 
         An event that the thread does not allow is not written. Raises FileSystemError, RyeError for
         a limit.
@@ -183,15 +498,11 @@ class Journal:
             thread = self.thread
             for event in events:
                 thread = after(thread, event)
-            self._transcript.append(events)
+            self._transcript.append_signed(events, thread.calls)
             if force:
                 self._transcript.force()
             self.thread = thread
         return thread
-
-    def seal(self) -> None:
-        """Sign all that was written so far, and have it on the disk."""
-        self._transcript.checkpoint(self.thread.calls)
 
     def keep_result(self, text: str) -> int:
         """Keep the whole text of a long result; its number."""
@@ -202,6 +513,12 @@ class Journal:
             )
             write_atomic(folder / str(number), text.encode("utf-8", "replace"), mode=0o600)
         return number
+
+    def has_order(self, name: str) -> bool:
+        """Whether an order of this name waits. It stays; the loop says why none can be read."""
+        with suppress(OSError):
+            return any(path.suffix == f".{name}" for path in (self.folder / ORDERS).iterdir())
+        return False
 
     def orders(self, *names: str) -> Iterator[tuple[str, str]]:
         """Take the waiting orders of these names, the oldest first: name and text."""
@@ -234,8 +551,37 @@ def _folded(events: Any, thread_id: str) -> AgentThread:  # noqa: ANN401 - a seq
     return thread
 
 
-def _lock(folder: Path, thread_id: str) -> AbstractContextManager[None]:
-    held = locked(folder / "lock", timeout_s=_LOCK_S)
+def _first_lines(path: Path, count: int) -> bytes:
+    """So many lines of a file, and no more of it; empty where it has fewer."""
+    data = b""
+    while data.count(b"\n") < count:
+        try:
+            part, _ = read_part(path, len(data), _PART_BYTES)
+        except FileNotFoundError:
+            return b""
+        data += part
+        if not part or len(data) > MAX_TRANSCRIPT_BYTES:
+            return b""
+    return b"".join(line + b"\n" for line in data.split(b"\n", count)[:count])
+
+
+def _leads_elsewhere(path: Path) -> bool:
+    """Whether a link or a junction is there."""
+    try:
+        return is_link(path.lstat())
+    except OSError:
+        return False
+
+
+def _remove_folder(folder: Path) -> None:
+    """Remove a folder with all that is in it, as far as that is possible; never through a link."""
+    from shutil import rmtree
+
+    rmtree(folder, ignore_errors=True)
+
+
+def _lock(folder: Path, thread_id: str, timeout_s: float = _LOCK_S) -> AbstractContextManager[None]:
+    held = locked(folder / "lock", timeout_s=timeout_s)
     try:
         held.__enter__()
     except LockTimeoutError:

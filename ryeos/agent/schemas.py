@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from lillux.fields import Fields
-from lillux.schema_keywords import SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS
+from lillux.schema import SCHEMA_LISTS, SCHEMA_MAPS, SCHEMAS
 from lillux.values import dataclass
 
 Schema: TypeAlias = Mapping[str, Any]

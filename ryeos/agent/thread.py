@@ -1,8 +1,8 @@
 """A thread: the ten steps in which a model carries a directive out.
 
-(1) The start is frozen, and the journal is open (`ryeos.app.threads` does that)
+(1) The start is frozen, and the journal is open (`ryeos.app.agent_threads` does that)
 (2) The request is built: a prefix that never changes, then what was said
-(3) Its worst case is reserved, in the purse and in the ledger of the day
+(3) Its worst case is reserved, in the purse and in the ledger of the day, and its receipt
 (4) The intent is written and forced to the disk, then it is sent
 (5) The stream is read; only the last event of the dialect makes an answer
 (6) The answer is written, the reservation settled
@@ -15,15 +15,19 @@ Nothing here knows files, HTTP or items: these are functions that the caller pas
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import ceil
 from random import random
+from threading import Event, Thread
 from typing import Any, Protocol
 
 from lillux.cancellation import Cancellation
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
-from lillux.values import dataclass, replace
+from lillux.values import dataclass, field, replace
 from ryeos.agent.exchange import Unanswered
 from ryeos.agent.journal import (
+    ACTIVE,
     CANCELLED,
     COMPLETED,
     FAILED,
@@ -44,9 +48,10 @@ from ryeos.agent.messages import (
     Results,
     ToolCall,
     ToolResult,
+    Usage,
 )
-from ryeos.agent.prices import price_of
-from ryeos.agent.purse import NextCall, Worst, worst_case
+from ryeos.agent.prices import is_believable, price_of
+from ryeos.agent.purse import BYTES_OF_TOKEN, NextCall, Worst, worst_case
 from ryeos.agent.records import Journal
 from ryeos.items.errors import RyeError
 
@@ -54,11 +59,21 @@ MAX_CORRECTIONS = 2
 _TOLD_AT, _STOPPED_AT = 3, 5
 """The same call with the same result so often: the model gets a word on it, the thread stops."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 1.0, 60.0
+_SHORTEST_S = 0.1
+"""Less time than this is no time for a request: the thread is at its limit."""
+_TICK_S, _TICKS = 1.0, 50
+"""While a request or a call lasts, the journal gets the time so far: at most so often, and as often
+as the time grew by so large a part. A kill takes no more than that from what counts."""
+_ROOM = 4
+"""So large a part of a window, or the most that a model writes, is kept free for an answer."""
+_WORTH_SHORTENING = 10
+"""What can be made shorter is at least so large a part of the window."""
 _MAX_PAUSES = 10
 _BYTES_OF_ENTRY = 512  # what a dialect writes around one text
 _STOPPING = "LIMIT_"
 _KEPT_TURNS = 2
 _LONG_RESULT = 400
+_KEPT_PARTIAL = 8_000  # characters of an answer that was cut, which is not sent again
 _SUMMARISE = """\
 The context window is full. Answer with text alone, no calls: sum up what was done so far, which
 results matter for what is left, and what is still open. This text will stand in place of it."""
@@ -129,6 +144,16 @@ class DayLedger(Protocol):
         """Take it out again, and put in what was spent."""
 
 
+class CallReceipts(Protocol):
+    """Writes a receipt for each call of the model."""
+
+    def begin(self, thread: AgentThread, intent: Mapping[str, Any]) -> str:
+        """Reserve it before the call; its name. Raises RyeError: then nothing is sent."""
+
+    def end(self, thread: AgentThread, said: Mapping[str, Any], spent: int) -> None:
+        """Write what came of the call, and what it cost in nano-dollars."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
     """What a thread works with.
@@ -138,19 +163,24 @@ class Means:
     follow  hears the answer as it arrives
     tell    hears what happens, as ``(kind, facts)``: what `rye threads logs` prints
     keep    keeps a text, and gives the words that stand for it
+    hints   by the code of a limit, what lets a thread have more, where that is not for its caller
     """
 
     model: Model
     tools: Tools
     ledger: DayLedger
+    receipts: CallReceipts
     now: Callable[[], float]
     wait: Callable[[float, Cancellation], None]
     follow: Callable[[Piece], None] = lambda _piece: None
     tell: Callable[[str, Mapping[str, Any]], None] = lambda _kind, _facts: None
     keep: Callable[[str], str] = lambda text: text
     jitter: Callable[[], float] = random
+    hints: Mapping[str, str] = field(default_factory=dict)
 
 
+_CUT = frozenset({End.MAX_TOKENS, End.CONTEXT_FULL})
+"""Calls of an answer that ended so may not be whole."""
 _Decided = tuple[Planned | ToolResult, bool]
 """What becomes of a call, and whether it began before a kill."""
 
@@ -170,16 +200,38 @@ class ThreadLoop:
 
     def run(self) -> Ended:
         """The end of the thread, which is in its journal then. Raises FileSystemError."""
-        thread = self._journal.thread
-        while thread.ended is None:
-            try:
-                ended = self._turn()
-            except RyeError as error:
-                ended = self._ending_of(error)
-            if ended is not None:
-                self._end(ended)
-            thread = self._journal.thread
-        return thread.ended
+        ended = self._journal.thread.ended
+        if ended is None:
+            with self._counting_time():
+                while ended is None:
+                    try:
+                        ended = self._turn()
+                    except RyeError as error:
+                        ended = self._ending_of(error)
+            self._end(ended)
+        return ended
+
+    @contextmanager
+    def _counting_time(self) -> Iterator[None]:
+        """Write the time of the thread also while nothing else is written."""
+        over = Event()
+
+        def count() -> None:
+            while not over.wait(_TICK_S):
+                known, now = self._journal.thread.purse.elapsed_s, self._elapsed_s()
+                if now - known >= max(_TICK_S, now // _TICKS):
+                    try:
+                        self._journal.write((ACTIVE, self._time()))
+                    except LilluxError:  # the next write of the loop says so
+                        return
+
+        counting = Thread(target=count, name="rye-thread-time", daemon=True)
+        counting.start()
+        try:
+            yield
+        finally:
+            over.set()
+            counting.join()
 
     def _turn(self) -> Ended | None:
         """One turn, or the end; what a kill left open comes first."""
@@ -198,6 +250,8 @@ class ThreadLoop:
     def _ask(self) -> Ended | None:
         """Ask the model, and the next one of the list where the first is down at the beginning."""
         thread = self._journal.thread
+        if self._fills_window(thread) and self._shorten():
+            return None
         found = self._sent(thread.history, thread.new_entries)
         if isinstance(found, Answer):
             self._answered("answered", described_answer(found))
@@ -207,41 +261,51 @@ class ThreadLoop:
             return None
         return self._unanswered(found)
 
-    def _sent(self, history: tuple[Entry, ...], new_entries: int) -> Answer | Unanswered:
-        """Reserve, write the intent, send. Raises RyeError for a limit."""
+    def _sent(
+        self,
+        history: tuple[Entry, ...],
+        new_entries: int,
+        compact: Mapping[str, Any] | None = None,
+    ) -> Answer | Unanswered:
+        """Reserve, write the intent, send; to the model of summaries where that is given.
+
+        Raises RyeError for a limit.
+        """
         thread = self._journal.thread
-        body, worst = self._reserved(thread, history, new_entries)
+        frozen = compact or thread.frozen
+        request = _request(thread, history, frozen, has_tools=not compact)
+        last = None if compact else thread.usage
+        body, worst = self._reserved(frozen, request, new_entries, last)
         entry = self._means.ledger.reserve(worst.spend)  # (3)
-        intent = {
+        intent: dict[str, Any] = {
             "turn": thread.calls + 1,
             "digest": sha256_hex(body),
             "input_tokens": worst.input_tokens,
             "output_tokens": worst.output_tokens,
             "ledger": entry,
+            **({"compact": True} if compact else {}),
             **self._time(),
         }
+        try:
+            intent["receipt"] = self._means.receipts.begin(thread, intent)
+        except RyeError:
+            self._means.ledger.settle(entry, 0)
+            raise
         self._journal.write(("asked", intent), force=True)  # (4)
-        self._means.tell("asked", {"turn": thread.calls + 1, "model": thread.frozen["model"]})
-        return self._tried(thread.frozen, body)  # (5)
+        self._means.tell("asked", {"turn": thread.calls + 1, "model": frozen["model"]})
+        return self._tried(frozen, body)  # (5)
 
     def _reserved(
-        self, thread: AgentThread, history: tuple[Entry, ...], new_entries: int
+        self, frozen: Mapping[str, Any], request: Request, new_entries: int, last: Usage | None
     ) -> tuple[bytes, Worst]:
         """The bytes of a request, and the most that it can use. Raises RyeError for a limit."""
-        frozen, settings = thread.frozen, thread.start.settings
-        most = frozen["max_output"] or settings["max_output"]
-        request = _request(thread, history, most)
+        thread, most = self._journal.thread, request.max_tokens
+        settings = thread.start.settings
         body = self._means.model.body(frozen, request)
-        pictures = _pictures(history)
-        new = history[len(history) - new_entries :]
-        call = NextCall(
-            last=thread.usage,
-            new_bytes=sum(map(_size, new)),
-            request_bytes=len(body) - pictures[1],
-            new_pictures=_pictures(new)[0],
-            pictures=pictures[0],
-            max_output=most,
-        )
+        call = _next_call(request, body, new_entries, last)
+        if window := _window_of(frozen):  # servers refuse what could become longer than that
+            room = window - call.likely_input(settings["image_tokens"])
+            call = replace(call, max_output=min(most, max(room, settings["min_output"])))
         purse = thread.purse.with_elapsed(self._elapsed_s())
         worst = worst_case(
             purse,
@@ -266,7 +330,7 @@ class ThreadLoop:
             found = self._means.model.ask(
                 frozen,
                 body,
-                left_s=max(left_s, 1.0),
+                left_s=max(left_s, _SHORTEST_S),
                 follow=self._means.follow,
                 cancellation=self._stop,
             )
@@ -274,10 +338,11 @@ class ThreadLoop:
                 return found
             wait_s = found.retry_after_s
             if wait_s is None:
-                wait_s = min(_FIRST_WAIT_S * 2 ** (number - 1), _LONGEST_WAIT_S)
-                wait_s *= 0.5 + self._means.jitter() / 2
-            if number == tries or wait_s >= self._left_s():
+                wait_s = self._pause_s(number)
+            if number == tries:
                 return found
+            if wait_s >= self._left_s():
+                return replace(found, wait_s=wait_s)
             self._means.tell("waiting", {"seconds": round(wait_s, 1), "reason": str(found.error)})
             self._means.wait(wait_s, self._stop)
             if self._stop.is_set:
@@ -287,9 +352,11 @@ class ThreadLoop:
     def _answered(self, kind: str, said: Mapping[str, Any]) -> None:
         """Write an answer, and settle what was reserved for it."""
         thread = self._journal.thread
-        entry, spent = thread.ledger_entry, thread.purse.used.spend
+        before = thread.purse.used.spend
         after = self._journal.write((kind, {**said, **self._time()}), force=True)  # (6)
-        self._means.ledger.settle(entry, after.purse.used.spend - spent)
+        spent = after.purse.used.spend - before
+        self._means.ledger.settle(thread.ledger_entry, spent)
+        self._means.receipts.end(thread, said, spent)
         self._means.tell(kind, {"turn": after.calls, "text": said["text"]})
 
     def _unanswered(self, found: Unanswered) -> Ended | None:
@@ -299,30 +366,85 @@ class ThreadLoop:
             return Ended(state=CANCELLED, code="CANCELLED", text=self._text())
         if found.error.code == "CONTEXT_FULL" and self._shorten():
             return None
-        if found.may_be_charged and found.is_retryable:
+        if found.may_be_charged and found.is_retryable and self._waits_after_cut(found):
             return None  # the call is made again, within the purse
         if not thread.calls and thread.model + 1 < len(thread.start.models) and found.is_retryable:
             self._journal.write(("moved", {"model": thread.model + 1}))
             return None
+        if found.wait_s is not None:
+            return self._ended_before_wait(found, found.wait_s)
         return Ended(state=FAILED, code=found.error.code, error=_with_hint(found.error))
 
-    def _charge(self, found: Unanswered) -> None:
-        """Write why there is no answer: the reservation stays charged, or is given back."""
+    def _ended_before_wait(self, found: Unanswered, wait_s: float) -> Ended:
+        """The end of a thread whose time is over before its provider may be asked again."""
+        seconds, purse = ceil(wait_s), self._journal.thread.purse.with_elapsed(self._elapsed_s())
+        limit = purse.limit_error("duration_s", seconds)
+        problem = f"{limit} until the provider is asked again: {found.error}"
+        return replace(self._ending_of(limit), error=problem, wait_s=seconds)
+
+    def _waits_after_cut(self, found: Unanswered) -> bool:
+        """Wait before a request that was charged is made again; False after its last try.
+
+        Where no time is left, the next request says so: its limit stops the thread.
+        """
         thread = self._journal.thread
-        entry, worst = thread.ledger_entry, thread.asked.worst if thread.asked else None
+        if thread.cuts >= self._means.model.tries(thread.frozen):
+            return False
+        wait_s = min(self._pause_s(thread.cuts), max(self._left_s(), 0.0))
+        self._means.tell("waiting", {"seconds": round(wait_s, 1), "reason": str(found.error)})
+        self._means.wait(wait_s, self._stop)
+        return True
+
+    def _pause_s(self, tries: int) -> float:
+        """How long to leave a provider alone after so many tries: ever longer, never the same."""
+        longest: float = min(_FIRST_WAIT_S * 2 ** max(tries - 1, 0), _LONGEST_WAIT_S)
+        return longest * (0.5 + self._means.jitter() / 2)
+
+    def _charge(self, found: Unanswered) -> None:
+        """Write why there is no answer: the reservation stays charged, or is given back.
+
+        Raises RyeError `LIMIT_DURATION_S` where the time of the thread is over: whatever that made
+        of the call, the limit is why there is no answer.
+        """
+        thread = self._journal.thread
+        worst = thread.asked.worst if thread.asked else None
+        spent = worst.spend if worst and found.may_be_charged else 0
         said = {
             "turn": thread.calls + 1,
             "code": found.error.code,
             "error": str(found.error),
             "charged": found.may_be_charged,
-            **({"partial": found.partial} if found.partial else {}),
+            **({"partial": found.partial[:_KEPT_PARTIAL]} if found.partial else {}),
             **self._time(),
         }
         self._journal.write(("unanswered", said), force=True)
-        self._means.ledger.settle(entry, worst.spend if worst and found.may_be_charged else 0)
+        self._means.ledger.settle(thread.ledger_entry, spent)
+        self._means.receipts.end(thread, said, spent)
         self._means.tell("unanswered", said)
+        if found.is_retryable and self._left_s() < _SHORTEST_S:
+            over = thread.purse.with_elapsed(thread.purse.limits.duration_s)
+            raise over.limit_error("duration_s", 1)
 
     # ---------------------------------------------------------------- a full window
+
+    def _fills_window(self, thread: AgentThread) -> bool:
+        """Whether the next request leaves no room for an answer, and has room without what is old.
+
+        Some servers cut the beginning off instead of refusing: the directive would be forgotten.
+        """
+        window = _window_of(thread.frozen)
+        if not window:
+            return False
+        request = _request(thread, thread.history, thread.frozen, has_tools=True)
+        is_known = thread.usage is not None and is_believable(thread.usage)
+        body = b"" if is_known else self._means.model.body(thread.frozen, request)
+        call = _next_call(request, body, thread.new_entries, thread.usage)
+        likely = call.likely_input(thread.start.settings["image_tokens"])
+        most = window - min(request.max_tokens, window // _ROOM)
+        if likely <= most:
+            return False
+        old = len(_as_text(thread.history[1 : -2 * _KEPT_TURNS])) // BYTES_OF_TOKEN
+        return old >= window // _WORTH_SHORTENING and likely - old <= most
 
     def _shorten(self) -> bool:
         """Make the history shorter: old results become addresses, then a summary stands for turns.
@@ -347,14 +469,20 @@ class ThreadLoop:
         return bool(texts)
 
     def _summarise(self) -> bool:
-        """Have the model of the thread say what was done, paid from the purse."""
+        """Have a model say what was done, paid from the purse: the thread's, or that of summaries.
+
+        What one provider answered no other takes back, so that one reads all of it as a text.
+        """
         history = self._journal.thread.history
         answers = [n for n, entry in enumerate(history) if isinstance(entry, Answer)]
         if len(answers) <= _KEPT_TURNS + 1:
             return False
         kept = answers[-_KEPT_TURNS]
-        shorter = (*history[:kept], Question(_SUMMARISE))
-        found = self._sent(shorter, len(shorter))
+        shorter: tuple[Entry, ...] = (*history[:kept], Question(_SUMMARISE))
+        compact = self._journal.thread.start.compact
+        if compact:
+            shorter = (Question(f"{_SUMMARISE}\n\n{_as_text(history[:kept])}"),)
+        found = self._sent(shorter, len(shorter), compact)
         if isinstance(found, Unanswered) or not found.text:
             if isinstance(found, Unanswered):
                 self._charge(found)
@@ -371,6 +499,7 @@ class ThreadLoop:
         said = {"turn": thread.calls + 1, "code": "INTERRUPTED", "error": "", "charged": True}
         self._journal.write(("unanswered", said), force=True)
         self._means.ledger.settle(thread.ledger_entry, spend)
+        self._means.receipts.end(thread, said, spend)
 
     # ---------------------------------------------------------------- (7) to (9): the tools
 
@@ -381,6 +510,8 @@ class ThreadLoop:
             answer = thread.last_answer
             if answer is None:
                 raise AssertionError("calls are due of the last answer")
+            if answer.end is End.REFUSAL:  # none of them runs
+                return _refused(answer)
             together = self._next_calls(thread, answer)
             for result, outputs in self._results(together):
                 ended = self._returned(result, outputs)
@@ -393,7 +524,7 @@ class ThreadLoop:
         chosen: list[_Decided] = []
         for call in thread.due:
             has_begun = call.id in thread.called
-            if answer.end is End.MAX_TOKENS:
+            if answer.end in _CUT:
                 plan: Planned | ToolResult = _error(call, CUT_ARGUMENTS)
             elif self._stop.is_set:
                 plan = _error(call, f"{NOT_RUN}: the thread was stopped")
@@ -465,7 +596,7 @@ class ThreadLoop:
             told = f"The same call gave the same result {repeated} times: do something else."
             result = replace(result, text=f"{result.text}\n{told}")
         if len(thread.due) == 1:
-            left = thread.purse.with_elapsed(self._elapsed_s()).left()
+            left = thread.purse.with_elapsed(self._elapsed_s()).left(self._left_today(thread))
             result = replace(result, text=f"{result.text}\n[{left}]")
         said = {**described_result(result), **self._time()}
         self._journal.write(("returned", said))
@@ -477,6 +608,12 @@ class ThreadLoop:
             return Ended(state=COMPLETED, text=self._text(), outputs=outputs)
         return None
 
+    def _left_today(self, thread: AgentThread) -> int | None:
+        """The nano-dollars that are left for today; None for a model that costs none."""
+        price = price_of(thread.frozen["prices"], str(thread.frozen["model"]))
+        is_free = price.affordable_output(0, 0) is None
+        return None if is_free else self._means.ledger.left()
+
     # ---------------------------------------------------------------- (10): the end
 
     def _ended_by_answer(self) -> Ended | None:
@@ -485,29 +622,31 @@ class ThreadLoop:
         answer = thread.last_answer
         if answer is None or answer.calls:
             return None
-        if answer.end is End.PAUSED and _pauses(thread.history) < _MAX_PAUSES:
-            return None
-        if answer.end in {End.REFUSAL, End.CONTEXT_FULL}:
-            return self._ended_by_model(answer)
-        if answer.end is End.MAX_TOKENS:
-            problem = "the answer ended at its limit of tokens"
-            words = f"Your last answer was cut: {problem}. Go on in smaller steps."
-            return self._corrected(words, problem)
-        if not thread.start.outputs:
-            return Ended(state=COMPLETED, text=answer.text)
-        return self._corrected(
-            "Give the declared outputs with the tool directive_return.",
-            "the model gave no declared outputs",
-        )
+        ended: Ended | None = Ended(state=COMPLETED, text=answer.text)
+        match answer.end:
+            case End.REFUSAL:
+                ended = _refused(answer)
+            case End.PAUSED:
+                ended = self._ended_by_pauses()
+            case End.CONTEXT_FULL:
+                full = Ended(state=FAILED, code="CONTEXT_FULL", error="the context window is full")
+                ended = None if self._shorten() else full
+            case End.MAX_TOKENS:
+                problem = "the answer ended at its limit of tokens"
+                words = f"Your last answer was cut: {problem}. Go on in smaller steps."
+                ended = self._corrected(words, problem)
+            case _ if thread.start.outputs:
+                words = "Give the declared outputs with the tool directive_return."
+                ended = self._corrected(words, "the model gave no declared outputs")
+        return ended
 
-    def _ended_by_model(self, answer: Answer) -> Ended | None:
-        """The end of a model that refuses, or whose window is full. Neither is tried again."""
-        if answer.end is End.REFUSAL:
-            text = answer.refusal or answer.text
-            return Ended(state=REFUSED, code="MODEL_REFUSED", error=text[:500], text=text)
-        if self._shorten():
+    def _ended_by_pauses(self) -> Ended | None:
+        """The end of a thread whose provider wants to go on again and again, None to go on."""
+        pauses = _pauses(self._journal.thread.history)
+        if pauses < _MAX_PAUSES:
             return None
-        return Ended(state=FAILED, code="CONTEXT_FULL", error="the context window is full")
+        problem = f"the provider paused {pauses} times, and the model did not end"
+        return Ended(state=STOPPED, code="LOOPING", error=problem, text=self._text())
 
     def _corrected(self, words: str, problem: str) -> Ended | None:
         """Tell the model what is missing; twice, then the thread fails."""
@@ -519,11 +658,11 @@ class ThreadLoop:
     def _ending_of(self, error: RyeError) -> Ended:
         """The end that an error is: a limit stops the thread, anything else lets it fail."""
         state = STOPPED if error.code.startswith(_STOPPING) else FAILED
+        error.hint = self._means.hints.get(error.code, error.hint)
         return Ended(state=state, code=error.code, error=_with_hint(error), text=self._text())
 
     def _end(self, ended: Ended) -> None:
-        self._journal.write(("ended", {**ended.described(), **self._time()}))
-        self._journal.seal()
+        self._journal.write(("ended", {**ended.described(), **self._time()}), force=True)
         self._means.tell("ended", ended.described())
 
     # ---------------------------------------------------------------- a person
@@ -546,6 +685,10 @@ class ThreadLoop:
     def _elapsed_s(self) -> int:
         return int(self._means.now() - self._began)
 
+    def left_s(self) -> float:
+        """Seconds that the thread has left; a call of a tool gets no more."""
+        return max(self._left_s(), _SHORTEST_S)
+
     def _left_s(self) -> float:
         limit: int = self._journal.thread.purse.limits.duration_s
         return limit - (self._means.now() - self._began)
@@ -557,16 +700,52 @@ class ThreadLoop:
 # --- requests and results -------------------------------------------------------------------------
 
 
-def _request(thread: AgentThread, history: tuple[Entry, ...], max_tokens: int) -> Request:
+def _request(
+    thread: AgentThread, history: tuple[Entry, ...], frozen: Mapping[str, Any], *, has_tools: bool
+) -> Request:
     start = thread.start
     return Request(
-        model=str(thread.frozen["model"]),
+        model=str(frozen["model"]),
         system=start.system,
         history=history,
-        max_tokens=max_tokens,
-        tools=start.offers,
-        features=frozenset(thread.frozen["features"]),
+        max_tokens=frozen["max_output"] or start.settings["max_output"],
+        tools=start.offers if has_tools else (),
+        features=frozenset(frozen["features"]),
     )
+
+
+def _window_of(frozen: Mapping[str, Any]) -> int:
+    """How many tokens a request and its answer may be together; 0 where that is not known."""
+    return int(frozen.get("context") or 0)
+
+
+def _next_call(request: Request, body: bytes, new_entries: int, last: Usage | None) -> NextCall:
+    """What is known of a call, ``new_entries`` of its history being new since the last one."""
+    history = request.history
+    new, pictures = history[len(history) - new_entries :], _pictures(history)
+    return NextCall(
+        last=last,
+        new_bytes=sum(map(_size, new)),
+        request_bytes=len(body) - pictures[1],
+        new_pictures=_pictures(new)[0],
+        pictures=pictures[0],
+        max_output=request.max_tokens,
+    )
+
+
+def _as_text(history: Sequence[Entry]) -> str:
+    """What was said, as a text for a model that did not say it."""
+    parts = []
+    for entry in history:
+        match entry:
+            case Question(text):
+                parts.append(f"The user said:\n{text}")
+            case Answer(text=text, calls=calls):
+                parts += [f"You said:\n{text}"] if text else []
+                parts += [f"You called {one.name} {one.arguments}" for one in calls]
+            case Results(results):
+                parts += [f"{one.name} gave:\n{one.text}" for one in results]
+    return "\n\n".join(parts)
 
 
 def _size(entry: Entry) -> int:
@@ -637,6 +816,12 @@ def _pauses(history: Sequence[Entry]) -> int:
             break
         count += 1
     return count
+
+
+def _refused(answer: Answer) -> Ended:
+    """The end of a model that refuses: nothing is tried again."""
+    text = answer.refusal or answer.text
+    return Ended(state=REFUSED, code="MODEL_REFUSED", error=text[:500], text=text)
 
 
 def _error(call: ToolCall, problem: str) -> ToolResult:

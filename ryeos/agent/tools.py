@@ -22,7 +22,7 @@ from ryeos.agent.messages import Picture, ToolCall, ToolOffer, ToolResult
 from ryeos.agent.thread import Planned
 from ryeos.graph.commands import Act
 from ryeos.graph.model import Capabilities, denial
-from ryeos.items.errors import RyeError
+from ryeos.items.errors import ONLY_FAILED, RyeError
 from ryeos.items.refs import Kind, parse_reference
 
 RETURN = "directive_return"
@@ -213,10 +213,7 @@ class ThreadTools:
         offers = {one.name: one for one in thread.start.offers}
         offer = offers.get(call.name)  # (1)
         if offer is None:
-            meant = likely_meant(call.name, sorted(offers))
-            hint = f"; did you mean {meant}?" if meant else ""
-            names = ", ".join(sorted(offers))
-            return error_result(call, f"no tool {call.name[:80]!r}{hint} There are: {names}"[:1000])
+            return error_result(call, _unknown_tool(call.name, sorted(offers)))
         arguments = parsed_object(call.arguments or "{}")  # (2)
         if arguments is None:
             found = call.arguments[:200]
@@ -338,11 +335,13 @@ class ThreadTools:
     def _result(self, call: ToolCall, envelope: Mapping[str, Any]) -> ToolResult:
         """The answer of an item as the model gets it: its data, bounded, with its pictures."""
         is_error = envelope.get("status") == "error"
-        data = envelope.get("error") if is_error else envelope.get("data", envelope)
-        if is_error and envelope.get("hint"):
-            data = f"{data}; {envelope['hint']}"
-        left, pictures = _without_pictures(data)
-        text = left if isinstance(left, str) else json.dumps(left, ensure_ascii=False)
+        said, pictures = _without_pictures(envelope.get("data", None if is_error else envelope))
+        text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+        if is_error:
+            # What a program wrote before it failed tells why.
+            hint = f"; {envelope['hint']}" if envelope.get("hint") else ""
+            says_more = said and not (isinstance(said, dict) and said.keys() <= ONLY_FAILED)
+            text = f"{envelope.get('error')}{hint}" + (f"\n{text}" if says_more else "")
         if len(text) > MAX_RESULT:
             text = _window(text, 0, address_of(self.thread_id, self.kept.write(text)))
         return ToolResult(
@@ -414,6 +413,16 @@ def _picture_of(value: Mapping[str, Any]) -> Picture | None:
     if not 0 < len(data) <= _MAX_PICTURE_BYTES:
         return None
     return Picture(media_type=value["mimeType"], data=data)
+
+
+def _unknown_tool(name: str, offered_names: Sequence[str]) -> str:
+    """What a model hears of a tool that it was not offered."""
+    problem = f"no tool {name[:80]!r}"
+    if not offered_names:
+        return f"{problem}: there are no tools here, so answer without one"
+    meant = likely_meant(name, offered_names)
+    hint = f" (did you mean {meant}?)" if meant else ""
+    return f"{problem}{hint}; there are: {', '.join(offered_names)}"[:1000]
 
 
 def _described_error(error: RyeError) -> str:

@@ -51,13 +51,21 @@ _PATHS = ("input", "output", "cache_read", "cache_write", "cache_write_1h", "tot
 
 
 def read_usage(reported: Mapping[str, Any], rules: UsageRules) -> Usage:
-    """The usage of one call, from the provider's usage object. Never raises."""
+    """The usage of one call, from the provider's usage object. Never raises.
+
+    A figure of a cache that is there and is none makes the input unknown: it could be any.
+    """
     read, hour = _figure(reported, rules.cache_read), _figure(reported, rules.cache_write_1h)
     written = _figure(reported, rules.cache_write)
     whole = _figure(reported, rules.input)
     fresh = whole
     if whole is not None and rules.includes_cached:
         fresh = _without(whole, (read or 0) + max(written or 0, hour or 0))
+    caches = (rules.cache_read, rules.cache_write, rules.cache_write_1h)
+    if any(
+        _found(reported, path) is not None and _figure(reported, path) is None for path in caches
+    ):
+        fresh = None
     return Usage(
         input_tokens=fresh,
         output_tokens=_output(reported, rules, whole),
@@ -79,10 +87,15 @@ def _without(whole: int, part: int) -> int | None:
     return whole - part if part <= whole else None
 
 
-def _figure(reported: Mapping[str, Any], path: str) -> int | None:
+def _found(reported: Mapping[str, Any], path: str) -> object:
     found: object = reported
     for key in path.split("."):
         found = found.get(key) if isinstance(found, Mapping) else None
+    return found
+
+
+def _figure(reported: Mapping[str, Any], path: str) -> int | None:
+    found = _found(reported, path)
     if isinstance(found, float) and found.is_integer():
         found = int(found)
     return found if type(found) is int and 0 <= found <= MAX_TOKENS else None

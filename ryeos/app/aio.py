@@ -69,7 +69,9 @@ class AsyncWorkspace:
 class AsyncExecutor:
     """`ryeos.PrimitiveExecutor`, awaited."""
 
-    def __init__(self, workspace: Rye) -> None:
+    def __init__(self, workspace: Rye | AsyncWorkspace) -> None:
+        if isinstance(workspace, AsyncWorkspace):
+            workspace = workspace.workspace
         self._executor = PrimitiveExecutor(workspace)
 
     async def execute(

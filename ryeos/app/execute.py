@@ -1,17 +1,26 @@
 """``execute``: run a tool, render a directive, give a knowledge text; here or in the background.
 
 (1) arguments; those of another action are for another tool   (2) which item, of which project;
-``run-d150`` is the answer of a background run
+the id of a run, ``run-d150`` or the long one, is the answer of that run
 (3) ``parameters.dry_run`` means ``dry_run``, unless the item has an input of this name
 (4) what may go together   (5) run
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from lillux.cancellation import Cancellation
 from lillux.values import dataclass, replace
 from ryeos.app.progress import CallContext, ToolProgress
-from ryeos.app.verbs import TOOLS, boolean, item_reference, rye_of, valid_arguments
+from ryeos.app.verbs import (
+    THREAD_ADDRESS,
+    TOOLS,
+    boolean,
+    item_reference,
+    rye_of,
+    valid_arguments,
+)
 from ryeos.app.workspace import Rye
 from ryeos.items.context import Context
 from ryeos.items.errors import TOOL_FAILED, Answer, UnsupportedError, VerbArgumentError
@@ -58,12 +67,17 @@ def execute(
             rye, action, forwarded(action, arguments, values.get("parameters", {})), calling
         )
     rye = rye_of(rye, values)  # (2)
-    if _names_run(rye, values):
-        return _answer_of_run(rye, values, arguments)
+    run = _named_run(rye, values)
+    if run:
+        return _answer_of_run(rye, run, values, arguments)
     wish = _wish(rye, values, is_here=arguments.get("target") == LOCAL)
     kind, resolution = rye.kind_of(wish.reference)
     wish = _steered(rye, wish, kind)  # (3)
+    if "wait_s" in values and _can_go_on(wish, kind):
+        wish = replace(wish, in_background=True)
     _validate_combination(wish, kind)  # (4)
+    if wish.thread != FORK:
+        _require_no_options_of_forks(values)
     request = ExecutionRequest(  # (5)
         item_id=wish.reference.id,
         parameters=wish.parameters,
@@ -87,6 +101,12 @@ def execute(
     return _run_here(rye, reference, request, calling)
 
 
+def _can_go_on(wish: ExecuteOptions, kind: Kind) -> bool:
+    """Whether the item can take longer than its caller waits: what is rendered is there at once."""
+    lasts = kind is Kind.TOOL or wish.thread == FORK
+    return lasts and wish.target == LOCAL and not wish.dry_run
+
+
 def _thread_request(values: Mapping[str, Any]) -> ThreadRequest:
     """How a client wants a directive carried out."""
     return ThreadRequest(
@@ -94,10 +114,23 @@ def _thread_request(values: Mapping[str, Any]) -> ThreadRequest:
     )
 
 
+def _require_no_options_of_forks(values: Mapping[str, Any]) -> None:
+    """Raise VerbArgumentError for what only a fork heeds: what it was to hold would not hold."""
+    for name in ("model", "limit_overrides"):
+        if values.get(name):
+            raise VerbArgumentError(
+                name,
+                "expected with a fork, found thread inline",
+                hint='have a model carry the directive out: "thread": "fork"; else leave it out',
+            )
+
+
 def _run_here(
     rye: Rye, reference: Reference, request: ExecutionRequest, calling: CallContext
 ) -> Answer:
     """The answer of a run that its caller waits for."""
+    if request.thread is not None:
+        return _carry_out(rye, reference, request, request.thread, calling)
     if not calling.wants_progress:
         return rye.execute(reference, request, cancellation=calling.cancellation)
     with ToolProgress(calling.progress) as progress:
@@ -108,6 +141,33 @@ def _run_here(
             on_stderr=progress.feed,
             on_step=progress.step,
         )
+
+
+def _carry_out(
+    rye: Rye,
+    reference: Reference,
+    request: ExecutionRequest,
+    thread: ThreadRequest,
+    calling: CallContext,
+) -> Answer:
+    """The answer of a directive that a model carries out.
+
+    Cancelled, it ends after its present turn: what the model was asked is paid, and can be used.
+    """
+    finish = Cancellation()
+    with ExitStack() as stack:
+        stack.enter_context(calling.cancellation.waking(finish.cancel))
+        if calling.cancellation.is_set:
+            finish.cancel()
+        thread = replace(thread, finish=finish)
+        if calling.wants_progress:
+            progress = stack.enter_context(ToolProgress(calling.progress))
+            thread = replace(
+                thread,
+                on_piece=lambda piece: progress.piece(piece.kind, piece.text),
+                on_event=progress.event,
+            )
+        return rye.execute(reference, replace(request, thread=thread))
 
 
 def _is_cancelling(rye: Rye, reference: Reference, wish: ExecuteOptions) -> bool:
@@ -124,7 +184,7 @@ def _cancelled(rye: Rye, reference: Reference, request: ExecutionRequest) -> Ans
     What an agent starts cannot read the key by which a runner is known to be this user's, so the
     tool itself would end none. Raises as `rye threads kill`.
     """
-    from ryeos.run.thread_control import GRACE_S, kill_thread
+    from ryeos.run.thread_control import GRACE_S, EndedThread, kill_thread
     from ryeos.run.threads import short_thread_id
 
     checked = rye.check(reference, request)
@@ -133,16 +193,32 @@ def _cancelled(rye: Rye, reference: Reference, request: ExecutionRequest) -> Ans
     given = request.parameters
     grace_s = given.get("grace", GRACE_S)
     thread_id = rye.threads.find(given["thread_id"])
-    ended = kill_thread(rye.threads, thread_id, rye.runner_seals, grace_s=grace_s)
+    if _kills_here(rye, thread_id, grace_s):
+        ended = EndedThread(rye.threads.get(thread_id), by_this=True)
+    else:
+        ended = kill_thread(rye.threads, thread_id, rye.runner_seals, grace_s=grace_s)
     left = {"leftovers": ended.orphan_processes} if ended.orphan_processes else {}
     data = {
         "success": True,
         "killed": ended.by_this,
         "thread_id": short_thread_id(thread_id),
-        "state": ended.thread.status,
+        "state": ended.thread.shown_state,
         **left,
     }
     return Answer({"status": "success", "type": "tool", "item_id": reference.id, "data": data})
+
+
+def _kills_here(rye: Rye, thread_id: str, grace_s: float) -> bool:
+    """Whether the thread was one that a model carries out in this process, and is ended now.
+
+    This process is the agent's own server: what runs in it the agent has started. Of others
+    `kill_thread` knows whether they may be ended. Raises RyeError `TIMEOUT`.
+    """
+    from ryeos.agent.records import AgentRecords
+    from ryeos.app.thread_log import is_followed_here, kill
+
+    records = AgentRecords(rye.context.spaces.user.ai, rye.receipts.log.key)
+    return is_followed_here(records, thread_id) and kill(records, thread_id, grace_s)
 
 
 _OF_RUNS = frozenset({"item_id", "wait_s", "project_path", "verbose"})
@@ -150,25 +226,34 @@ _LOG_CHARACTERS = 2000
 """So much of the end of what a run has written is shown while it runs."""
 
 
-def _names_run(rye: Rye, values: Mapping[str, Any]) -> bool:
-    """Whether ``item_id`` is the short id of a background run, and no item has that id."""
-    from ryeos.run.threads import is_short_thread_id
+def _named_run(rye: Rye, values: Mapping[str, Any]) -> str:
+    """The id of a run where ``item_id`` is one and no item has that id, else ``""``.
 
-    text = values.get("item_id", "")
-    if "resume_thread_id" in values or not is_short_thread_id(text):
-        return False
-    reference = parse_reference(text, values.get("item_type"))
-    return not any(rye.resolver.find(ref) for ref in reference.refs())
+    Short or long, alone, behind the kind of its item, or as an address.
+    """
+    from ryeos.run.threads import looks_like_thread_id
+
+    named = str(values.get("item_id", ""))
+    text = named.removeprefix(THREAD_ADDRESS)
+    for kind in Kind:
+        text = text.removeprefix(f"{kind.value}:")
+    if "resume_thread_id" in values or not looks_like_thread_id(text):
+        return ""
+    if named.startswith(THREAD_ADDRESS):
+        return text
+    reference = parse_reference(named, values.get("item_type"))
+    return "" if any(rye.resolver.find(ref) for ref in reference.refs()) else text
 
 
-def _answer_of_run(rye: Rye, values: Mapping[str, Any], given: Mapping[str, object]) -> Answer:
+def _answer_of_run(
+    rye: Rye, text: str, values: Mapping[str, Any], given: Mapping[str, object]
+) -> Answer:
     """What a background run answered; while it runs, what it has written so far.
 
     Raises VerbArgumentError, ThreadNotFoundError, AmbiguousThreadError.
     """
     from ryeos.run.thread_control import ThreadLog, ended_envelope, seconds_of, wait_for
 
-    text = values["item_id"]
     for name in given:
         if name not in _OF_RUNS and given[name] is not None:
             raise VerbArgumentError(

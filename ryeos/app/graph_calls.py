@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lillux.cancellation import Cancellation
 from lillux.digests import canonical_json, sha256_hex
 from lillux.errors import LilluxError, as_word
+from lillux.values import replace
 from ryeos.graph.call import Lineage, Recordings
 from ryeos.graph.commands import Act
 from ryeos.graph.model import ALWAYS_ALLOWED, Hook, unlisted
@@ -26,7 +27,7 @@ from ryeos.items.errors import (
 from ryeos.items.refs import EXECUTABLE_KINDS, PROJECT, SYSTEM, USER, Kind, Reference
 from ryeos.items.rights import Rights
 from ryeos.run.calls import Materials
-from ryeos.run.model import ExecutionRequest
+from ryeos.run.model import ExecutionRequest, ThreadRequest
 from ryeos.run.threads import PARENT_VARIABLE
 from ryeos.run.workspace import Workspace
 from ryeos.trust.config import merge_layers
@@ -63,7 +64,9 @@ class WorkspaceCalls:
         use_lockfile: bool,
         callers: tuple[Rights, ...],
         known_texts: Mapping[str, str],
+        caller_kind: str = "graph",
     ) -> None:
+        self._caller_kind = caller_kind
         self._workspace, self._lineage, self._search_items = workspace, lineage, search
         self._callers, self._known_texts = callers, known_texts
         self._run_id = run_id
@@ -122,7 +125,11 @@ class WorkspaceCalls:
                 at_most_s=act.timeout_s,
                 use_lockfile=self._use_lockfile,
             ),
-            RemoteOptions(is_async=act.is_async),
+            RemoteOptions(
+                is_async=act.is_async,
+                thread="fork" if act.forks else "",
+                agent={} if act.forks else None,
+            ),
         ).envelope
 
     # ------------------------------------------------------------------ execute
@@ -143,13 +150,29 @@ class WorkspaceCalls:
             confined=True,
             callers=self._callers,
             known_texts=self._known_texts,
-            caller={"kind": "graph", "run": self._run_id, "step": act.node},
+            caller={"kind": self._caller_kind, "run": self._run_id, "step": act.node},
             wants_receipt=True,
         )
+        if act.forks and reference.kind is Kind.DIRECTIVE:
+            return self._carried_out(reference, request, cancellation, is_async=act.is_async)
         if act.is_async:
             return self._workspace.start_here(reference, request).envelope
         answer = self._workspace.execute(reference, request, cancellation=cancellation)
         return self._final_answer(answer.envelope, cancellation)
+
+    def _carried_out(
+        self,
+        reference: Reference,
+        request: ExecutionRequest,
+        cancellation: Cancellation,
+        *,
+        is_async: bool,
+    ) -> Mapping[str, Any]:
+        """The envelope of a thread that carries a directive out, or goes on after a kill."""
+        request = replace(request, thread=ThreadRequest(goes_on=True))
+        if is_async:
+            return self._workspace.start_here(reference, request).envelope
+        return self._workspace.execute(reference, request, cancellation=cancellation).envelope
 
     def _require_own(self, act: Act, reference: Reference) -> None:
         """Only the program's own items need no capability, not those that took their names."""

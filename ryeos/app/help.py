@@ -21,6 +21,7 @@ from ryeos.app.topics import (
     UNUSED_CODES,
     Face,
     text_for,
+    topic_text,
 )
 from ryeos.app.verbs import TOOLS, item_reference, project_of, valid_arguments
 from ryeos.app.workspace import Rye
@@ -59,7 +60,7 @@ def help_on(rye: Callable[[], Rye], topic: str, face: Face = Face.AGENT) -> Answ
         return _answer(topic, text) if text else _unknown_topic(topic, _templates_like(kind))
     name = topic.lower()
     if name in TOPICS:
-        return _answer(name, text_for(TOPICS[name], face))
+        return _answer(name, text_for(topic_text(name), face))
     if topic.lower().startswith(_ERROR):
         code = topic.partition(":")[2].strip().upper()
         lines = list(_about_code(code, face))
@@ -155,7 +156,7 @@ def _unknown_topic(topic: str, close: Sequence[str] = (), *, face: Face = Face.A
 
 
 def _summary(topic: str) -> str:
-    return TOPICS[topic].partition("\n")[0] if topic in TOPICS else "what is set up here"
+    return topic_text(topic).partition("\n")[0] if topic in TOPICS else "what is set up here"
 
 
 # --- live facts -----------------------------------------------------------------------------------

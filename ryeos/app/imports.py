@@ -41,6 +41,7 @@ from ryeos.imports.plan import (
     ProposedItem,
     ScriptProbe,
     joined,
+    shown_path,
 )
 from ryeos.imports.server_items import SERVER_FOLDER, unpinned
 from ryeos.items.errors import target_exists_error
@@ -48,7 +49,13 @@ from ryeos.items.refs import PROJECT, Space, user_lock
 from ryeos.items.replaced import keep_replaced
 from ryeos.items.rights import Rights
 from ryeos.trust.resolver import candidates
-from ryeos.trust.sign import ReadItem, SignTarget, require_writable, validate_item
+from ryeos.trust.sign import (
+    ReadItem,
+    SignTarget,
+    require_text_name,
+    require_writable,
+    validate_item,
+)
 from ryeos.trust.signature import MAX_ITEM_BYTES, decode, form_for, split
 
 CLIENT = "rye import"
@@ -99,6 +106,7 @@ def plan_import(
     unread: list[LilluxError] = []
     for kind, source in sources:
         try:
+            require_text_name(str(source.path), shown_path(source.path, source.project))
             plans.append(kind.read(source))
         except LilluxError as error:
             unread.append(error)

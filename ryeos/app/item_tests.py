@@ -25,7 +25,13 @@ from lillux.text import PatternError, TextTooLongError, compile_pattern, search
 from lillux.values import dataclass, field
 from ryeos.app.workspace import Rye
 from ryeos.graph.schemas import TEST_SCHEMA
-from ryeos.items.errors import ItemNotFoundError, RyeError, error_envelope
+from ryeos.items.errors import (
+    Answer,
+    ItemNotFoundError,
+    RyeError,
+    UnsupportedError,
+    error_envelope,
+)
 from ryeos.items.refs import (
     PRIVATE_FOLDERS,
     TEST_SUFFIX,
@@ -54,6 +60,7 @@ class Case:
     expect       what must come of it, in the words of the file
     needs        programs without which it is left out
     in_project   it runs in the project itself
+    replies      of the model, one for each turn: the case of a directive
     """
 
     name: str
@@ -64,31 +71,39 @@ class Case:
     limit_s: float = DEFAULT_LIMIT_S
     needs: tuple[str, ...] = ()
     in_project: bool = False
+    replies: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CaseFile:
-    """The cases of one file, and the id of the tool that they are about."""
+    """The cases of one file, and the tool or directive that they are about."""
 
-    tool_id: str
+    tested: ItemRef
     cases: tuple[Case, ...]
 
 
 def read_cases(document: Mapping[str, Any], item_id: str, where: str) -> CaseFile:
     """The cases of a parsed file whose id is ``item_id``. Raises CaseFileError for all problems."""
     issues = [str(violation) for violation in violations(document, TEST_SCHEMA)]
+    tested = _tested(str(document.get("tests") or item_id.removesuffix(TEST_SUFFIX)))
     if not issues:
-        issues = list(_further_problems(document["cases"]))
+        issues = [*_further_problems(document["cases"]), *_of_replies(document["cases"], tested)]
     if issues:
         more = [f"and {len(issues) - _MAX_SHOWN} more"] if len(issues) > _MAX_SHOWN else []
         raise CaseFileError(where, (*issues[:_MAX_SHOWN], *more))
-    tool_id = document.get("tests") or item_id.removesuffix(TEST_SUFFIX)
-    return CaseFile(tool_id.removeprefix("tool:"), tuple(map(_case, document["cases"])))
+    return CaseFile(tested, tuple(map(_case, document["cases"])))
 
 
 def read_case_text(text: str, item_id: str, where: str) -> CaseFile:
     """As `read_cases`, for the text of a file. Raises CaseFileError, MetadataError."""
     return read_cases(parse_yaml(text, where), item_id, where)
+
+
+def _tested(reference: str) -> ItemRef:
+    prefix = f"{Kind.DIRECTIVE}:"
+    if reference.startswith(prefix):
+        return ItemRef(Kind.DIRECTIVE, reference.removeprefix(prefix))
+    return ItemRef(Kind.TOOL, reference.removeprefix(f"{Kind.TOOL}:"))
 
 
 def as_texts(value: object) -> tuple[str, ...]:
@@ -111,6 +126,7 @@ def _case(declared: Mapping[str, Any]) -> Case:
         limit_s=float(declared.get("timeout") or DEFAULT_LIMIT_S),
         needs=as_texts(declared.get("skip_unless")),
         in_project=bool(declared.get("in_project")),
+        replies=tuple(declared.get("replies") or ()),
     )
 
 
@@ -131,6 +147,17 @@ def _further_problems(cases: list[Mapping[str, Any]]) -> Iterator[str]:
                 compile_pattern(pattern)
             except PatternError as error:
                 yield f"{place}.expect: pattern {pattern!r}: {error}"
+
+
+def _of_replies(cases: list[Mapping[str, Any]], tested: ItemRef) -> Iterator[str]:
+    for index, case in enumerate(cases):
+        is_directive, has_replies = tested.kind is Kind.DIRECTIVE, bool(case.get("replies"))
+        if is_directive and not has_replies:
+            yield f"cases[{index}].replies: expected the replies of the model, found none"
+        if has_replies and not is_directive:
+            yield f"cases[{index}].replies: {tested} is no directive, and asks no model"
+        if is_directive and case.get("env"):
+            yield f"cases[{index}].env: a thread has no variables of its own"
 
 
 def _patterns(expect: Mapping[str, Any]) -> Iterator[str]:
@@ -164,7 +191,7 @@ def no_cases_error(requested: str) -> RyeError:
     return RyeError(
         f"no test cases: {requested}",
         code="ITEM_NOT_FOUND",
-        hint="write them beside the tool, in NAME.test.yaml, and sign that: rye help test",
+        hint="write them below .ai/tools, in NAME.test.yaml, and sign that: rye help test",
     )
 
 
@@ -339,7 +366,7 @@ class PlannedCase:
     """A case to run, or what kept its file from being read."""
 
     ref: str
-    tool_id: str
+    tested: ItemRef
     case: Case
     error: LilluxError | None = None
 
@@ -351,9 +378,9 @@ def planned(rye: Rye, files: Sequence[Location]) -> Iterator[PlannedCase]:
         try:
             read = _read(rye, location)
         except LilluxError as error:
-            yield PlannedCase(ref, "", Case(name=FILE_ITSELF), error)
+            yield PlannedCase(ref, location.ref, Case(name=FILE_ITSELF), error)
             continue
-        yield from (PlannedCase(ref, read.tool_id, case) for case in read.cases)
+        yield from (PlannedCase(ref, read.tested, case) for case in read.cases)
 
 
 def run_cases(
@@ -429,7 +456,17 @@ def _run_and_compare(
     rye: Rye, planned_case: PlannedCase, cancellation: Cancellation
 ) -> tuple[str, ...]:
     case = planned_case.case
-    envelope = _envelope(rye, planned_case, cancellation)
+    request = ExecutionRequest(
+        item_id=planned_case.tested.id,
+        parameters=case.params,
+        at_most_s=case.limit_s,
+        extra_env=case.env,
+        may_pin=False,  # a test does not count as the first run
+    )
+    if planned_case.tested.kind is Kind.DIRECTIVE:
+        envelope, problems = _thread_of(rye, request, case.replies, cancellation)
+    else:
+        envelope, problems = _envelope(rye, request, cancellation), ()
     base = rye.context.working_directory
     outcome = CaseRun(
         status="error" if envelope["status"] == "error" else "success",
@@ -438,23 +475,44 @@ def _run_and_compare(
         code=str(envelope.get("code", "")),
         file=lambda path: text_at(Path(base), path),
     )
-    return differences(case.expect, outcome)
+    return problems or differences(case.expect, outcome)
 
 
-def _envelope(rye: Rye, planned_case: PlannedCase, cancellation: Cancellation) -> dict[str, Any]:
-    case = planned_case.case
-    request = ExecutionRequest(
-        item_id=planned_case.tool_id,
-        parameters=case.params,
-        at_most_s=case.limit_s,
-        extra_env=case.env,
-        may_pin=False,  # a test does not count as the first run
-    )
+def _envelope(rye: Rye, request: ExecutionRequest, cancellation: Cancellation) -> dict[str, Any]:
+    rye = rye.paid_by(_NoModel())
     try:
-        reference = Reference(Kind.TOOL, planned_case.tool_id)
+        reference = Reference(Kind.TOOL, request.item_id)
         return dict(rye.execute(reference, request, cancellation=cancellation).envelope)
     except LilluxError as error:
         return error_envelope(error)
+
+
+class _NoModel:
+    """What pays for the threads that the case of a tool starts: see `ryeos.app.agent_threads`."""
+
+    def start(self, reference: Reference, *_: object) -> Answer:
+        """Raises UnsupportedError: a case asks no model, and costs nothing."""
+        raise UnsupportedError(
+            f"{reference}: a case of a tool asks no model",
+            hint=f"try the directive itself, with replies: tests: directive:{reference.id}",
+        )
+
+
+def _thread_of(
+    rye: Rye, request: ExecutionRequest, replies: tuple[Any, ...], cancellation: Cancellation
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What comes of a directive whose model gives the replies of the case."""
+    from ryeos.app.agent_threads import ThreadWish
+    from ryeos.app.scripted_threads import carry_out_script
+
+    wish = ThreadWish(
+        parameters=request.parameters, limits={"duration_s": max(int(request.at_most_s or 0), 1)}
+    )
+    reference = Reference(Kind.DIRECTIVE, request.item_id)
+    try:
+        return carry_out_script(rye, reference, wish, replies, cancellation)
+    except LilluxError as error:
+        return error_envelope(error), ()
 
 
 def _result(
@@ -630,21 +688,23 @@ def _locations_named(rye: Rye, word: str) -> Iterator[Location]:
                 yield location
         return
     reference = rye.reference(word)
-    found = rye.resolver.find(ItemRef(Kind.TOOL, _test_id(rye, reference.id)))
+    found = rye.resolver.find(ItemRef(Kind.TOOL, _test_id(rye, reference)))
     if found is None:
         raise no_cases_error(word)
     yield found.location
 
 
-def _test_id(rye: Rye, item_id: str) -> str:
-    """The id of the file beside a tool, whose id may be a short one."""
+def _test_id(rye: Rye, reference: Reference) -> str:
+    """The id of the file beside a tool, whose id may be a short one, or of a directive's id."""
+    item_id = reference.id
     if item_id.endswith(TEST_SUFFIX):
         return item_id
-    tool = rye.resolver.find(ItemRef(Kind.TOOL, item_id))
-    beside = f"{tool.location.ref.id if tool else item_id}{TEST_SUFFIX}"
-    if tool is None and rye.resolver.find(ItemRef(Kind.TOOL, beside)) is None:
-        suggested = rye.resolver.suggest(rye.reference(f"{Kind.TOOL}:{item_id}"))
-        raise ItemNotFoundError(f"{Kind.TOOL}:{item_id}", rye.resolver.searched(), suggested)
+    kind = reference.kind or Kind.TOOL
+    tested = rye.resolver.find(ItemRef(kind, item_id))
+    beside = f"{tested.location.ref.id if tested else item_id}{TEST_SUFFIX}"
+    if tested is None and rye.resolver.find(ItemRef(Kind.TOOL, beside)) is None:
+        suggested = rye.resolver.suggest(rye.reference(f"{kind}:{item_id}"))
+        raise ItemNotFoundError(f"{kind}:{item_id}", rye.resolver.searched(), suggested)
     return beside
 
 

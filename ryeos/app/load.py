@@ -14,6 +14,7 @@ from lillux.values import dataclass, replace
 from ryeos.app.verbs import (
     DEFAULT_WINDOW,
     REGISTRY,
+    THREAD_ADDRESS,
     TOOLS,
     item_reference,
     project_of,
@@ -23,7 +24,7 @@ from ryeos.app.verbs import (
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import Answer, RyeError, VerbArgumentError
 from ryeos.items.header_values import MetadataError
-from ryeos.items.refs import Kind, Location, Reference, Resolution, id_gives_rights
+from ryeos.items.refs import ItemRef, Kind, Location, Reference, Resolution, id_gives_rights
 from ryeos.items.rendering import input_schema
 from ryeos.items.specs import header_field, tool_spec
 from ryeos.trust.file_types import extract
@@ -112,6 +113,9 @@ def load(rye: Rye, arguments: Mapping[str, object]) -> Answer:
         raise VerbArgumentError(
             "version", "expected only with source registry", hint="leave it out"
         )
+    if str(values["item_id"]).startswith(THREAD_ADDRESS):
+        return load_thread(rye, values)
+    _require_no_thread(rye, values)
     request = LoadRequest(
         reference=item_reference(rye, values["item_id"], values.get("item_type")),
         source=values.get("source", ""),
@@ -122,6 +126,66 @@ def load(rye: Rye, arguments: Mapping[str, object]) -> Answer:
         max_chars=values["max_chars"],
     )
     return load_item(rye, request)
+
+
+def _require_no_thread(rye: Rye, values: Mapping[str, Any]) -> None:
+    """Refuse the bare id of a run, which names no item. Raises RyeError `ITEM_NOT_FOUND`."""
+    from ryeos.run.threads import FORK, ThreadNotFoundError, looks_like_thread_id
+
+    text = str(values["item_id"])
+    for kind in Kind:
+        text = text.removeprefix(f"{kind.value}:")
+    if not looks_like_thread_id(text):
+        return
+    reference = item_reference(rye, values["item_id"], values.get("item_type"))
+    if any(rye.resolver.find(ref) for ref in reference.refs()):
+        return
+    try:
+        thread = rye.threads.get(rye.threads.find(text))
+    except ThreadNotFoundError:
+        return
+    found = thread.thread_id
+    transcript = f"what was said: rye threads show --transcript {found}; "
+    raise RyeError(
+        f"{text:.200}: it is the id of a run, and no item",
+        code="ITEM_NOT_FOUND",
+        hint=f"{transcript if thread.thread_mode == FORK else ''}its answer:"
+        f" rye threads wait {found}",
+    )
+
+
+def load_thread(rye: Rye, values: Mapping[str, Any]) -> Answer:
+    """The transcript of a thread of this project, or the whole of one of its long results.
+
+    Raises RyeError `ITEM_NOT_FOUND`, `INTEGRITY`.
+    """
+    from ryeos.app.agent_threads import AgentThreads
+
+    address = str(values["item_id"])
+    thread_id, slash, number = address.removeprefix(THREAD_ADDRESS).partition("/result/")
+    threads, project = AgentThreads(rye), rye.context.project_path
+    own = str(project) if project else None
+    start = threads.records.read(thread_id).start
+    if start.project != own:
+        raise RyeError(
+            f"{address:.200}: expected a thread of this project",
+            code="ITEM_NOT_FOUND",
+            hint="list those that there are: rye threads list",
+        )
+    rye.require_visible(ItemRef(Kind.DIRECTIVE, start.item.removeprefix("directive:")))
+    text = threads.result(thread_id, number) if slash else threads.transcript(thread_id)
+    offset, most = int(values["offset"]), values["max_chars"]
+    stop = len(text) if most is None else offset + int(most)
+    envelope: dict[str, Any] = {
+        "status": "success",
+        "mode": "thread",
+        "ref": address,
+        "item_id": thread_id,
+        "content": text[offset:stop],
+        "total_chars": len(text),
+        "project_path": project_of(rye),
+    }
+    return Answer(envelope | ({"next_offset": stop} if stop < len(text) else {}))
 
 
 def load_item(rye: Rye, request: LoadRequest) -> Answer:

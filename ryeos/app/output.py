@@ -135,18 +135,27 @@ def escaped(text: str) -> str:
 
 
 def steers_nothing(text: str) -> str:
-    """Untrusted text with its lines, without control characters."""
+    """Untrusted text with its lines; what steers a terminal or is not seen is an escape.
+
+    A character at a time, so that it holds for a text that comes in pieces, and for one that was
+    shown like this before.
+    """
     if text.replace("\n", "").isprintable():
         return text
-    return "".join(
-        c if c.isprintable() or c in "\n\t" or _is_byte(c) else "\N{REPLACEMENT CHARACTER}"
-        for c in text
-    )
+    return "".join(c if c in "\n\t" else _visible(c) for c in text)
 
 
-def _is_byte(character: str) -> bool:
-    """Of a name that is no UTF-8: it is shown as an escape."""
-    return "\udc80" <= character <= "\udcff"
+def _visible(character: str) -> str:
+    r"""The character, or its escape like ``\u001b`` where it steers, hides or turns text around."""
+    if character.isprintable() or character in _SPACES:
+        return character
+    code = ord(character)
+    return f"\\u{code:04x}" if code <= _LAST_OF_FOUR_DIGITS else f"\\U{code:08x}"
+
+
+_LAST_OF_FOUR_DIGITS = 0xFFFF
+_SPACES = frozenset("\u00a0\u1680\u202f\u205f\u3000") | {chr(c) for c in range(0x2000, 0x200B)}
+"""Spaces that Python does not call printable, and that stand in texts of many languages."""
 
 
 _SHORTEST_TIME = len("2026-11-21T05:58:37")
@@ -178,14 +187,14 @@ def field_text(name: str, value: object) -> str:
 
 
 def one_line(text: str, width: int = 0) -> str:
-    """Untrusted text, safe to show: one line, no control characters.
+    """Untrusted text, safe to show: one line, with escapes as `steers_nothing` has them.
 
     Cut to ``width`` characters, unless that is 0.
     """
     words = " ".join(text.split())
     plain = words
     if not words.isprintable():
-        plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in words)
+        plain = "".join(map(_visible, words))
     return plain if not width or len(plain) <= width else f"{plain[: max(width - 1, 0)]}…"
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from lillux.cancellation import Cancellation
 from lillux.values import dataclass, field
+from ryeos.app.output import one_line
 
 if TYPE_CHECKING:
     from ryeos.graph.runner import StepEvent
@@ -19,6 +20,14 @@ MAX_MESSAGE_CHARACTERS = 120
 PROGRESS_MARK = b"::rye-progress "
 _MAX_LINE_BYTES = 8192
 _BEGUN = 0.001
+EVENT_WORDS: Mapping[str, str] = {
+    "called": "calls {name} ({item})",
+    "waiting": "waits {seconds} s: {reason}",
+    "lowered": "{problem}",
+    "unanswered": "no answer ({code}): {error}",
+    "other_model": "asked {asked}, {answered} answered",
+}
+"""What happens in a thread of a model, in words for those who follow it."""
 
 Progress = Callable[[float, float | None, str], None]
 
@@ -57,6 +66,8 @@ class ToolProgress:
         self._reported_at = 0.0
         self._unreported: tuple[float, float | None, str] | None = None
         self._reports = False
+        self._turns = self._parts = 0
+        self._text = ""
         self._started = monotonic()
         self._is_over = Event()
 
@@ -87,6 +98,27 @@ class ToolProgress:
             words = f"{event.node}: {event.done}" + (f" of {event.total}" if event.total else "")
         self._say(event.step - 1 + _share(event), None, words)
 
+    def piece(self, kind: str, text: str) -> None:
+        """Report a part of a model's answer in a thread: the last line of what it says."""
+        if kind == "text" and text:
+            self._text = (self._text + text)[-_MAX_LINE_BYTES:]
+            lines = self._text.split("\n")
+            self._of_thread(lines[-1] or lines[-2 if len(lines) > 1 else -1])
+
+    def event(self, kind: str, facts: Mapping[str, Any]) -> None:
+        """Report what happens in a thread: a whole number for each turn that is answered."""
+        if kind == "answered":
+            self._turns, self._parts, self._text = int(facts["turn"]), 0, ""
+            self._reports = True
+            self._say(float(self._turns), None, f"turn {self._turns} is answered")
+        elif kind in EVENT_WORDS:
+            self._of_thread(EVENT_WORDS[kind].format(**facts))
+
+    def _of_thread(self, words: str) -> None:
+        self._reports = True
+        self._parts += 1
+        self._say(self._turns + self._parts / (self._parts + 1), None, words)
+
     def _report(self, text: bytes) -> None:
         try:
             report = json.loads(text)
@@ -104,7 +136,7 @@ class ToolProgress:
             if done <= self._last_progress:
                 return
             self._last_progress = done
-            words = message[:MAX_MESSAGE_CHARACTERS]
+            words = one_line(message)[:MAX_MESSAGE_CHARACTERS]
             if monotonic() - self._reported_at < LEAST_APART_S and done != total:
                 self._unreported = done, total, words
                 return

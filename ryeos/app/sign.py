@@ -8,7 +8,7 @@ from typing import Any
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.files import make_directory, read_bytes, remove_file, safe_join, write_atomic
-from lillux.values import dataclass
+from lillux.values import dataclass, replace
 from ryeos.app.verbs import (
     TOOLS,
     item_reference,
@@ -312,7 +312,8 @@ def signing(
     if not dry_run:
         signer = Signer(rye.signing_key(), rye.verifier)
         rules = RunRules(rye, writes=True)
-        yield from signer.sign_all(items, force=force, require=rules.require)
+        for report in signer.sign_all(items, force=force, require=rules.require):
+            yield _with_graph_warnings(report)
         named = {one.target if isinstance(one, ReadItem) else one for one in items}
         lists = [one for one in rules.lists if one.target not in named]
         failed = (one for one in signer.sign_all(lists, force=force) if one.error)
@@ -385,17 +386,36 @@ def follow_locks(rye: Rye, names: Collection[str], paths: Collection[Path]) -> l
 
 def _problems_of_graph(item: ReadItem, valid: ValidItem) -> list[tuple[str, tuple[int, int]]]:
     """The problems of a graph, each with its line and column; none for any other item."""
-    target = item.target
-    if not _is_tool(target, valid) or valid.issues:
+    if valid.issues:
         return []
-    if not target.ref or tool_spec(valid.header, target.verify_target.suffix).tool_type != "graph":
+    return [(str(error), place) for error, place in _found_in_graph(item, valid, "errors")]
+
+
+def graph_warnings(item: ReadItem) -> list[str]:
+    """What a graph says and nothing uses, each with its line; empty for any other item."""
+    try:
+        valid = examine_item(item.target, item.data)
+        found = _found_in_graph(item, valid, "warnings")
+    except LilluxError:
+        return []  # signing says what is wrong
+    return [f"{item.target.label}, line {line}: {warning}" for warning, (line, _) in found]
+
+
+def _found_in_graph(
+    item: ReadItem, valid: ValidItem, which: str
+) -> list[tuple[object, tuple[int, int]]]:
+    """The errors or the warnings of a graph with their places. Raises MetadataError."""
+    target = item.target
+    if not _is_tool(target, valid) or not target.ref:
+        return []
+    if tool_spec(valid.header, target.verify_target.suffix).tool_type != "graph":
         return []
     from ryeos.graph.problems import lines_of, position_of
     from ryeos.graph.reading import read_graph
 
-    errors = read_graph(valid.header, target.ref.id).before_signing.errors
-    lines = lines_of(decode(item.data, str(target.path))) if errors else {}
-    return [(str(error), position_of(error.path, lines)) for error in errors]
+    found = getattr(read_graph(valid.header, target.ref.id).before_signing, which)
+    lines = lines_of(decode(item.data, str(target.path))) if found else {}
+    return [(one, position_of(one.path, lines)) for one in found]
 
 
 class RunRules:
@@ -565,7 +585,14 @@ def checked(rye: Rye, item: SignTarget | ReadItem) -> SignReport:
         RunRules(rye).require(read, examine_item(target, read.data))
     except LilluxError as error:
         return SignReport(target=target, error=error)
-    return SignReport(target=target, data=read.data)
+    return _with_graph_warnings(SignReport(target=target, data=read.data))
+
+
+def _with_graph_warnings(report: SignReport) -> SignReport:
+    if report.error:
+        return report
+    found = graph_warnings(ReadItem(report.target, report.data))
+    return replace(report, warnings=(*report.warnings, *found))
 
 
 def single_answer(report: SignReport) -> Answer:

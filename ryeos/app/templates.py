@@ -229,6 +229,8 @@ config:
       action: {item_id: "tool:rye/bash/bash", params: {command: "ls -a -- ${folder | sh}"}}
       next: done
 
+    # A node without a type is one call:
+    #   node: {action: {item_id: ..., params: {...}}, assign: {name: "${result}"}, next: done}
     none:
       type: return
       output: {count: 0}

@@ -109,6 +109,8 @@ def _object_parameter(name: str, description: str, **rules: Any) -> Parameter:  
 
 
 REGISTRY, LOCAL, ALL = "registry", "local", "all"
+THREAD_ADDRESS = "rye://thread/"
+"""Before the id of a thread: the address of its transcript."""
 RUNNABLE = (Kind.DIRECTIVE.value, Kind.TOOL.value, Kind.KNOWLEDGE.value)
 DEFAULT_WINDOW = 60_000
 
@@ -240,7 +242,7 @@ EXECUTE = (
     _flag("async", "In the background"),
     _number(
         "wait_s",
-        "With async or of a run: wait so long for its end",
+        "Wait so long for its end, then it goes on in the background",
         minimum=0,
         maximum=600,
         is_rare=True,

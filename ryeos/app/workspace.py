@@ -60,6 +60,7 @@ from ryeos.trust.verify import Coverage, Target, VerifiedItem, Verifier, require
 from ryeos.trust.versions import Edition
 
 if TYPE_CHECKING:  # a run of a tool needs neither
+    from ryeos.app.agent_threads import Payer, ThreadSource
     from ryeos.run.functions import FunctionHost
     from ryeos.run.receipts import Receipts
     from ryeos.run.thread_control import Program
@@ -102,6 +103,7 @@ class Rye:
         self._runner, self._functions, self._restore = runner, functions, restore
         self._program = program
         self._elsewhere: dict[Path, Rye] = {}
+        self._lender: Rye | None = None  # the one that this is made like, and whose workers it uses
         self._signing_key: SigningKey | None = None
         self.warn = warn
         self.approvals = Approvals(context.spaces.user.ai)
@@ -120,6 +122,8 @@ class Rye:
             context.spaces, self.trust, dev_mode=context.dev_mode, warn=warn, restore=restore
         )
         self.caller: Callable[[], Mapping[str, Any]] = lambda: {"kind": "cli"}
+        self.thread_source: ThreadSource | None = None  # a node has one, see `ThreadSource`
+        self.payer: Payer | None = None  # the thread whose model calls items here, see `Payer`
         self.require_visible: Callable[[ItemRef], None] = lambda _ref: None
         self.require_project: Callable[[Path], None] = lambda _path: None
         self.resolver = Resolver(
@@ -181,11 +185,16 @@ class Rye:
 
     def _keep_functions_warm(self) -> None:
         """Use warm workers, for the many calls of a graph; not with a runner that was passed in."""
-        if self._functions is None and self._runner is None and hasattr(os, "fork"):
+        if self._functions is not None or self._runner is not None or not hasattr(os, "fork"):
+            return
+        if self._lender is not None:  # so `close` of that one ends them
+            self._lender._keep_functions_warm()  # noqa: SLF001 - of the same class
+            self._functions = self._lender._functions  # noqa: SLF001
+        if self._functions is None:
             from ryeos.run.functions import FunctionHost
 
             self._functions = FunctionHost()
-            self.executor.keep_warm(self._functions)
+        self.executor.keep_warm(self._functions)
 
     @cached_property
     def catalog(self) -> "Catalog":
@@ -219,6 +228,16 @@ class Rye:
         """The same in another context, as one whose tools get fewer variables."""
         return self._like_this(self._with(context))
 
+    def paid_by(self, payer: "Payer") -> "Rye":
+        """The same, where a running thread pays for the threads that items start."""
+        from copy import copy
+
+        other = copy(self)
+        own = vars(other)
+        own.pop("executor", None)  # it would call back to this one
+        own.update(_elsewhere={}, payer=payer, _lender=self)
+        return other
+
     def _with(self, context: Context) -> "Rye":
         return Rye(
             context,
@@ -233,6 +252,9 @@ class Rye:
         other.require_visible = self.require_visible
         other.require_project = self.require_project
         other.caller = self.caller
+        other.thread_source = self.thread_source
+        other.payer = self.payer
+        other._lender = self  # noqa: SLF001 - of the same class
         return other
 
     if TYPE_CHECKING:  # no start pays for importing `typing`
@@ -437,11 +459,18 @@ class Rye:
         return {}
 
     def check(self, reference: Reference, request: ExecutionRequest) -> Answer:
-        """Whether `execute` would begin, here or on a machine with other programs. Raises as it."""
+        """Whether `execute` would begin, here or on a machine with other programs. Raises as it.
+
+        Of a thread only what holds everywhere: a node has models and ceilings of its own.
+        """
         dry = replace(request, dry_run=True)
         kind, resolution = self.kind_of(reference, request.resolution)
         if kind is not Kind.TOOL:
-            return self.execute(reference, dry)
+            if request.thread:
+                from ryeos.agent.purse import read_limits
+
+                read_limits(request.thread.limits, "limit_overrides")
+            return self.execute(reference, replace(dry, thread=None))
         return tool_answer(self.executor.check(replace(dry, resolution=resolution)), dry)
 
     def start(self, reference: Reference, request: ExecutionRequest, program: "Program") -> Answer:
@@ -479,7 +508,10 @@ class Rye:
                 warn=self.warn,
                 thread_id=new_run_id(ref.id),
             )
-            return Answer(started_envelope(thread, (perf_counter() - started_at) * 1000))
+            started = started_envelope(thread, (perf_counter() - started_at) * 1000)
+            if warnings := checked.envelope["metadata"].get("warnings"):
+                started["metadata"]["warnings"] = warnings
+            return Answer(started)
         chain = self.executor.build_chain(request.item_id)
         if owner_of(chain) is Owner.CALLEE:
             return self.execute(
@@ -789,6 +821,8 @@ def tool_answer(result: ExecutionResult, request: ExecutionRequest) -> Answer:
     code = str(metadata.get("error_code", "EXECUTION_FAILED"))
     envelope = {"status": "error", "type": "tool", "error": result.error, "code": code}
     envelope |= {"item_id": item_id, "data": result.data}
+    hint = metadata.pop("hint", "")  # of the call of a graph that failed
+    envelope |= {"hint": hint} if hint else {}
     if metadata.get("refused"):
         from ryeos.run.refusals import hint_of
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lillux.errors import LilluxError
-from ryeos.agent.ledger import Ledger
 from ryeos.agent.prices import Price, dollars
 from ryeos.agent.providers import Provider, Providers
 from ryeos.app.output import one_line
@@ -30,7 +29,8 @@ def _models(session: Session) -> int:
     rows = list(_rows(session.arguments.name, providers, credentials))
     shown = rows if _shows_all(session) else [row for row in rows if row["usable"]]
     settings = providers.settings()
-    left = Ledger(session.context.spaces.user.ai, daily=settings.daily).left()
+    records = session.thread_records
+    left = records.ledger(daily=settings.daily, warn=session.output.warn).left()
     envelope = {
         "status": "success",
         "models": shown,
@@ -60,7 +60,10 @@ def _say(session: Session, rows: list[dict[str, Any]], envelope: Mapping[str, An
         session.output.warn(note)
     hidden = 0 if _shows_all(session) else sum(not row["usable"] for row in rows)
     if hidden:
-        session.output.note(f"{hidden} more have no key, or cannot be used: rye agent models --all")
+        session.output.note(
+            f"{hidden} more have no key, or cannot be used: rye agent models --all;"
+            " store one: rye agent set-up"
+        )
     daily = envelope["daily"]
     session.output.note(f"today {daily['left']} of {daily['limit']} dollars are left for threads")
 
@@ -145,6 +148,7 @@ def _lines(shown: list[dict[str, Any]], rows: list[dict[str, Any]]) -> Iterator[
     if rows and not shown:
         yield "no model can be used yet: set one of these, or start a server on this machine"
         yield from sorted({f"  {row['place']}" for row in rows if row.get("place")})
+        yield "or store a key: rye agent set-up"
 
 
 def _line(row: Mapping[str, Any]) -> str:

@@ -76,6 +76,8 @@ class PlainArguments:
 
     def parse(self, arguments: Sequence[str]) -> SimpleNamespace | None:
         """The values of a plain command line, None for any other."""
+        if any(rules.get("required") for _, rules in self._flags.values()):
+            return None  # argparse says what is missing
         values = dict(self._defaults)
         words: list[str] = []
         rest = iter(arguments)

@@ -79,8 +79,6 @@ def python_findings(
 
 def program(_: Session) -> Iterator[Finding]:
     """Which file was started."""
-    from ryeos.cli.session import program_path
-
     path = program_path()
     yield Finding("program", OK, str(path) if path else "inside another program")
 
@@ -260,7 +258,6 @@ def _code_page() -> int | None:
 
 def agents(session: Session) -> Iterator[Finding]:
     """What an agent's programs may write, and whether this system holds them to it."""
-    from lillux.errors import LilluxError
     from lillux.sandbox import landlock_version
     from ryeos.cli.chain import agents_may
 
@@ -403,7 +400,6 @@ def _needs_of(
     session: Session, runtime: str, header: Mapping[str, Any], process_env: Mapping[str, str]
 ) -> Iterator[_Need]:
     from lillux.interpreters import EnvResolver
-    from ryeos.items.refs import PROJECT
     from ryeos.run.command import ProjectGate
 
     declared = header.get("env_config") or {}

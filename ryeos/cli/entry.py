@@ -32,9 +32,9 @@ def main(argv: list[str] | None = None, bundle: BundleHome | None = None) -> int
 
         begin()
     if argv is None and ("LD_LIBRARY_PATH" in os.environ or sys.platform == "darwin"):
-        from ryeos.cli.own_libraries import go_on_without_those_of_projects
+        from ryeos.items.own_code import go_on_without_libraries_of_projects
 
-        go_on_without_those_of_projects()
+        go_on_without_libraries_of_projects(os.environ)
     _replace_closed_streams()
     if "HOME" not in os.environ:
         _set_home()

@@ -2,11 +2,11 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib import import_module
 
 from ryeos import __version__
-from ryeos.app.topics import OVERVIEW, Face, text_for
+from ryeos.app.topics import COMMAND_LINE_TOPICS, OVERVIEW, Face, text_for, topic_text
 from ryeos.app.topics import TOPICS as SHARED
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.commands import (
@@ -22,6 +22,7 @@ from ryeos.cli.commands import (
 from ryeos.cli.session import CommandSpec, Session
 from ryeos.items.errors import UsageError
 
+TOPICS = (*SHARED, *COMMAND_LINE_TOPICS)
 LIVE_TOPICS = ("item:", "error:", "template:")
 
 
@@ -141,7 +142,12 @@ def _all_lines(session: Session) -> Iterator[str]:
 
 
 def _summary(topic: str) -> str:
-    return TOPICS[topic].partition("\n")[0]
+    return text_for_person(topic).partition("\n")[0]
+
+
+def text_for_person(topic: str) -> str:
+    """The text of one of `TOPICS`, as ``rye help TOPIC`` prints it."""
+    return text_for(topic_text(topic), Face.PERSON)
 
 
 def _command_texts(words: list[str]) -> Iterator[str]:
@@ -175,61 +181,17 @@ def _topic_texts(words: list[str]) -> Iterator[str]:
     topic = " ".join(words)
     others = (alias for alias, command in ALIASES.items() if command == topic)
     names = (topic, ALIASES.get(topic, ""), *others)
-    yield from (TOPICS[name].rstrip() for name in names if name in TOPICS)
+    yield from (text_for_person(name).rstrip() for name in names if name in TOPICS)
 
 
 def _unknown_topic(words: list[str]) -> UsageError:
-    from difflib import get_close_matches
+    from lillux.text import likely_meant
 
     typed = " ".join(words)
     known = (*TOPICS, *first_words(), *(entry.words for entry in TABLE), *ALIASES)
-    close = get_close_matches(typed, known, 1, 0.5)
-    hint = f"did you mean: rye help {close[0]}" if close else "list what there is with: rye help"
+    close = likely_meant(typed, known)
+    hint = f"did you mean: rye help {close}" if close else "list what there is with: rye help"
     return UsageError(f"no help on {typed[:60]!r}: no such command or topic", hint=hint)
-
-
-# --- topics ---------------------------------------------------------------------------------------
-# What ``rye help TOPIC`` prints: the topics of agents, and those of the command line. Data.
-
-TOPICS: Mapping[str, str] = {
-    **{name: text_for(text, Face.PERSON) for name, text in SHARED.items()},
-    "exit-status": """\
-What a command ends with
-
-  0    done; for verify, everything is valid
-  1    it ran and failed: the tool failed, or some item is not valid
-  2    usage: the command line makes no sense as typed
-  3    not found: item, thread, remote, key
-  4    trust: unsigned, tampered, untrusted key, no signing key
-  5    chain: circle, depth, missing executor, space or version rule, lockfile mismatch
-  6    the item's metadata, configuration or parameters are wrong
-  7    remote or registry: unreachable, refused, conflict
-  124  timeout
-  130  interrupted
-
-With --json a failure is a document on standard output too: {"status": "error", "error", "code",
-"hint"}. The codes: rye help errors
-""",
-    "environment": """\
-Variables that are read
-
-  USER_SPACE             folder that holds the user's .ai (default: the home folder)
-  RYE_PROJECT            the project, as --project; CLAUDE_PROJECT_DIR counts too
-  RYE_SIGNING_KEY_DIR    where the private key is (default: config/keys/signing in user space)
-  RYE_SIGNING_KEY        a private key as PEM, for `rye keys import`
-  RYE_CACHE_DIR          where rye.pyz unpacks itself
-  RYE_UPDATE_SOURCE      where `rye self update` looks: a folder, or an https address
-  RYE_BUNDLE_PATH        further bundles: folders that hold .ai
-  RYE_BUNDLE_ENTRY_POINTS=1   bundles of installed Python packages too
-  RYE_PROTECT_CORE=1     core items come from the bundle, whatever project and user space hold
-  RYE_LOCK               lockfiles: strict (the default), warn, off
-  RYE_DEV_MODE=1         unsigned and tampered items run, with a loud warning
-  RYE_LOG                debug, info, warning, error; debug also shows where an error came from
-  NO_COLOR, FORCE_COLOR  never, always; --color wins
-
-Flags win over variables.
-""",
-}
 
 
 # --- version --------------------------------------------------------------------------------------

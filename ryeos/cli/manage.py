@@ -198,7 +198,7 @@ def _edit(session: Session) -> int:
     editor = environ.get("VISUAL") or environ.get("EDITOR") or ""
     if not editor:
         raise UsageError(
-            "no editor: neither VISUAL nor EDITOR is set",
+            "no editor: neither VISUAL nor EDITOR is set, or what they name lies in a project",
             hint=f"EDITOR=nano rye edit {location.ref}, or open {as_word(location.path)}",
         )
     target = SignTarget(

@@ -31,11 +31,13 @@ class _Parser(argparse.ArgumentParser):
         return any(flag in action.option_strings for action in self._actions)
 
     def _hint(self, message: str) -> str:
-        from difflib import get_close_matches
+        from lillux.text import likely_meant
 
         typed, known = self._mistyped(message)
-        close = get_close_matches(typed, known, 1, 0.5) if typed else []
-        meant = f"did you mean {close[0]}?" if close else f"see: {self.prog} --help"
+        # The dashes of all flags are alike: they say nothing of what was meant.
+        bare = {one.lstrip("-"): one for one in known}
+        close = likely_meant(typed.lstrip("-"), bare) if typed else ""
+        meant = f"did you mean {bare[close]}?" if close else f"see: {self.prog} --help"
         takes_words = any(one.nargs == "*" and not one.option_strings for one in self._actions)
         if _UNRECOGNIZED in message and takes_words:
             return f"{meant} (a word that begins with - stands after -- : {self.prog} -- {typed})"

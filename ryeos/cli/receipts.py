@@ -19,19 +19,22 @@ from ryeos.items.refs import USER
 from ryeos.run.receipt_key import MAX_STATEMENT_BYTES, is_vouched, signers
 from ryeos.run.receipts import (
     MAX_LINE_BYTES,
+    MODEL_CALL_TYPE,
     NONE,
     PAYLOAD_TYPE,
     PREDICATE_TYPE,
     SLSA_TYPE,
     SOME,
     START_TYPE,
+    THREAD,
+    THREAD_TYPE,
     Receipt,
     ReceiptLog,
     slsa_statement,
 )
 
 MAX_LISTED = 20
-_PREDICATES = (PREDICATE_TYPE, START_TYPE, SLSA_TYPE)
+_PREDICATES = (PREDICATE_TYPE, START_TYPE, SLSA_TYPE, THREAD_TYPE, MODEL_CALL_TYPE)
 _FORMATS = ("in-toto", "slsa")
 UNFINISHED = "unfinished"
 """A run that was about to start, and of which no end is recorded: it still runs, or was killed."""
@@ -47,15 +50,21 @@ def _configure_list(parser: Arguments) -> None:
     parser.add_argument(
         "--limit", metavar="N", type=int, default=MAX_LISTED, help="at most so many"
     )
-    parser.add_argument("--item", metavar="ID", help="of this tool alone")
+    parser.add_argument(
+        "--item", metavar="ID", help="of this tool alone, or of this directive:ID, model:ID"
+    )
+    parser.add_argument("--thread", metavar="ID", help="of this thread and of what it called alone")
 
 
 def _list(session: Session) -> int:
-    wanted = session.arguments.item
+    item, thread = session.arguments.item, session.arguments.thread
+    if item and item.partition(":")[0] not in _ITEM_KINDS:
+        item = f"tool:{item}"
     receipts = [
         one
         for one in _log(session).runs()
-        if not wanted or one.predicate.get("item") == f"tool:{wanted.removeprefix('tool:')}"
+        if (not item or one.predicate.get("item") == item)
+        and (not thread or _thread_of(one.predicate) == thread)
     ]
     shown = list(reversed(receipts))[: max(0, session.arguments.limit)]
     rows = [_row(receipt) for receipt in shown]
@@ -70,6 +79,19 @@ def _list(session: Session) -> int:
     if len(receipts) > len(shown):
         session.output.note(f"{len(receipts)} in all; to see more: rye receipts list --limit 100")
     return 0
+
+
+_ITEM_KINDS = frozenset({"tool", "directive", "model"})
+
+
+def _thread_of(said: Mapping[str, Any]) -> str:
+    """The thread that a receipt is of, or that called what it is of."""
+    caller = said.get("caller")
+    if isinstance(said.get("thread"), str):
+        return str(said["thread"])
+    if isinstance(caller, Mapping) and caller.get("kind") == THREAD:
+        return str(caller.get("run", ""))
+    return ""
 
 
 def _row(receipt: Receipt) -> dict[str, Any]:
@@ -128,11 +150,15 @@ def _text(receipt: Receipt, said: Mapping[str, Any]) -> list[str]:
             lines.append(f"         signed text {one.get('integrity', '-')}")
         else:
             lines.append("         built in")
-    lines += [
-        f"program  {interpreter.get('path', '-')}  {interpreter.get('sha256', '')}",
-        f"params   {json.dumps(parameters.get('values', parameters), ensure_ascii=False)}",
-        *rights_text(said.get("rights") or {"level": "unknown"}),
-    ]
+    if {"rights", "chain"} & set(said):
+        lines.append(
+            f"program  {interpreter.get('path', '-')}  {interpreter.get('sha256', '')}",
+        )
+    lines.append(f"params   {json.dumps(parameters.get('values', parameters), ensure_ascii=False)}")
+    if "models" in said or "model" in said:
+        lines += _thread_lines(said)
+    else:
+        lines += rights_text(said.get("rights") or {"level": "unknown"})
     lines += _refusals(said)
     lines += [
         f"made     {one['name']}  {one['digest']['sha256']}"
@@ -146,6 +172,23 @@ def _text(receipt: Receipt, said: Mapping[str, Any]) -> list[str]:
         for one in said.get("steps") or ()
     ]
     return [steers_nothing(line) for line in lines]
+
+
+def _thread_lines(said: Mapping[str, Any]) -> Iterator[str]:
+    """What a receipt of a thread, or of a call of a model, has beside others."""
+    if "thread" in said:
+        state = said.get("state", UNFINISHED)
+        yield f"thread   {said['thread']}  {state} {said.get('error', '')}".rstrip()
+    for one in said.get("models") or ():
+        yield f"model    {one.get('provider')}/{one.get('model')}"
+    for allowed in said.get("capabilities") or ():
+        yield f"may      {' '.join(map(str, allowed))}"
+    if "answeredBy" in said:
+        yield f"answered {said['answeredBy']}"
+    if said.get("usage"):
+        yield f"used     {json.dumps(said['usage'], ensure_ascii=False)}"
+    if "cost" in said:
+        yield f"cost     {said['cost'].get('dollars')} dollars"
 
 
 def _time(said: Mapping[str, Any], name: str) -> str:

@@ -16,7 +16,7 @@ from lillux.values import replace
 from ryeos.app.output import OutputError, escaped, steers_nothing
 from ryeos.cli.arguments import Arguments, PlainArguments, declare_shared
 from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals
-from ryeos.items.errors import Answer, UsageError
+from ryeos.items.errors import ONLY_FAILED, Answer, UsageError
 from ryeos.run.model import ExecutionRequest, ThreadRequest
 from ryeos.run.parameters import STEERS
 
@@ -94,6 +94,8 @@ def run(session: Session) -> int:
     )
     if arguments.fork or arguments.thread:
         request = replace(request, thread=_thread_request(arguments))
+    else:
+        _require_no_options_of_threads(arguments)
     if resolution.cache_info().currsize:  # a parameter depended on the schema
         request = replace(request, resolution=resolution())
     undo_ignored_child_signals()
@@ -122,6 +124,27 @@ def _thread_request(arguments: SimpleNamespace) -> ThreadRequest:
 
     limits = named_limits(arguments.limit or (), "--limit")
     return ThreadRequest(model=arguments.model or "", limits=limits)
+
+
+def _require_no_options_of_threads(arguments: SimpleNamespace) -> None:
+    """Refuse what only a thread heeds: what it was to hold would not hold. Raises UsageError."""
+    given = [("--model", arguments.model), *(("--limit", one) for one in arguments.limit or ())]
+    options = [(name, value) for name, value in given if value is not None]
+    if not options:
+        return
+    from lillux.errors import as_word
+
+    names = ", ".join(dict.fromkeys(name for name, _ in options))
+    typed = [one.replace(FLAG, "--", 1) for one in arguments.pairs if not one.startswith(OWN)]
+    if arguments.params:
+        options.insert(0, ("--params", arguments.params))
+    if arguments.target != LOCAL:
+        options.insert(0, ("--target", arguments.target))
+    words = [arguments.ref, *typed, "--fork", *(word for option in options for word in option)]
+    raise UsageError(
+        f"{names}: expected beside --fork, by which a model carries a directive out",
+        hint=f"run it so: rye run {' '.join(map(as_word, words))}",
+    )
 
 
 def _require_directive(kind: "Kind") -> None:
@@ -227,6 +250,8 @@ def _start(session: Session, reference: "Reference", request: ExecutionRequest) 
     if thread_id is None or answer.envelope["status"] != "success":
         show(session, answer)
         return answer.exit_status
+    for warning in answer.envelope["metadata"].get("warnings", ()):
+        session.output.warn(warning)
     session.output.answer(answer.envelope, thread_id)
     if session.output.as_json:
         return answer.exit_status
@@ -245,6 +270,11 @@ def show(session: Session, answer: Answer, *, was_shown: bool = False, traceback
     if output.as_json:
         output.answer(envelope, "")
         return
+    if envelope.get("type") == "thread":
+        from ryeos.cli.agent_threads import show_thread
+
+        show_thread(session, answer, has_shown=was_shown)
+        return
     for event in envelope.get("trace", ()):
         output.note(_event_line(event))
     if envelope.get("type") == "tool" and envelope["status"] == "success":
@@ -262,16 +292,12 @@ def is_object(data: object) -> bool:
     return isinstance(data, dict) and data.keys() != {"stdout", "stderr", "return_code"}
 
 
-# What a Python function's failure consists of: nothing that its error does not say.
-_ONLY_FAILED = {"success", "error", "error_type"}
-
-
 def _show_failure(
     session: Session, envelope: Mapping[str, Any], *, was_shown: bool, traceback: str
 ) -> None:
     """The tool's own output first, if there is any, then why it counts as failed."""
     data = envelope.get("data")
-    if data and not was_shown and not (isinstance(data, dict) and data.keys() <= _ONLY_FAILED):
+    if data and not was_shown and not (isinstance(data, dict) and data.keys() <= ONLY_FAILED):
         text = _data_text(data)
         if text:
             session.output.text(text)
@@ -456,7 +482,7 @@ def prepare(arguments: list[str], flags: Mapping[str, bool]) -> list[str]:
             rest = arguments[at + 1 :]
             skipped = 0 if has_ref else 1
             marked = [*rest[:skipped], *map(_marked_flag, rest[skipped:])]
-            return [*prepared, *own, "--", *marked]
+            return [*_with_own(prepared, own, lacks_value=skips), "--", *marked]
         if skips or not argument.startswith("-") or argument == "-":
             has_ref = has_ref or not skips
             skips = False
@@ -472,7 +498,13 @@ def prepare(arguments: list[str], flags: Mapping[str, bool]) -> list[str]:
                 own.append(f"{OWN}{name}")
         else:
             prepared.append(_marked_flag(argument))
-    return [*prepared, *own]
+    return _with_own(prepared, own, lacks_value=skips)
+
+
+def _with_own(prepared: Sequence[str], own: Sequence[str], *, lacks_value: bool) -> list[str]:
+    """The arguments with the names of our own options, none of which is the value of the last."""
+    end = len(prepared) - lacks_value
+    return [*prepared[:end], *own, *prepared[end:]]
 
 
 def _marked_flag(argument: str) -> str:
@@ -544,7 +576,7 @@ def _typed_value(text: str, rules: object) -> Any:  # noqa: ANN401 - JSON
     types = _types(rules)
     if (types and types <= _JSON_TYPES) or (not types and _is_no_text(text, rules)):
         with suppress(ValueError, RecursionError):
-            return json.loads(text)
+            return _read_json(text)
         return text  # the schema's own error says what was expected
     return text
 
@@ -635,7 +667,7 @@ def _is_no_text(text: str, rules: object) -> bool:
     from lillux.schema import violations
 
     with suppress(LilluxError, ValueError, RecursionError):
-        return bool(violations(text, rules)) and not violations(json.loads(text), rules)
+        return bool(violations(text, rules)) and not violations(_read_json(text), rules)
     return False
 
 
@@ -715,9 +747,33 @@ def json_object(source: str, where: str) -> dict[str, Any]:
 
 def _json_value(text: str, where: str) -> Any:  # noqa: ANN401 - JSON passes through
     try:
-        return json.loads(text)
+        return _read_json(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{where}: expected JSON: {error}", hint=_JSON_HINT) from None
+
+
+def _read_json(text: str) -> Any:  # noqa: ANN401 - JSON passes through
+    """A value of which nothing is lost. Raises ValueError where something would be."""
+    return json.loads(text, parse_float=_exact_number, object_pairs_hook=_object_of_one_name_each)
+
+
+def _exact_number(text: str) -> float:
+    """A number that comes out again as it was typed."""
+    from decimal import Decimal
+
+    number = float(text)
+    if number not in {float("inf"), float("-inf")} and Decimal(text) != Decimal(repr(number)):
+        raise ValueError(f"the number {text[:40]} would become {number!r}: say it as a text")
+    return number
+
+
+def _object_of_one_name_each(rows: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(rows)
+    if len(found) < len(rows):
+        names = [name for name, _ in rows]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {twice[:40]!r} stands there twice")
+    return found
 
 
 def _pair(text: str) -> tuple[str, Any]:

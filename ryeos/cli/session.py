@@ -22,6 +22,7 @@ TYPE_CHECKING = False  # importing typing costs more than this start may take
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ryeos.agent.records import AgentRecords
     from ryeos.app.workspace import Rye
     from ryeos.cli.asking import Asking
     from ryeos.items.context import Context
@@ -81,6 +82,13 @@ class Session:
                 program=own_program,
             )
         return self._rye
+
+    @property
+    def thread_records(self) -> AgentRecords:
+        """Where threads of models are kept. No provider is read for that."""
+        from ryeos.agent.records import AgentRecords
+
+        return AgentRecords(self.context.spaces.user.ai, self.rye.receipts.log.key)
 
     def server_rye(self, warn: Callable[[str], None], grace_s: float) -> Rye:
         """The public API for many calls: with warm workers, and less patience at the end."""
@@ -180,7 +188,7 @@ class Session:
             cwd=_working_directory(),
             project=self.arguments.project,
             user_space=self.arguments.user_space,
-            bundles=discover(embedded_bundle(root, __version__), self.environ),
+            bundles=discover(embedded_bundle(root, __version__, self.bundle.vouches), self.environ),
             tool_programs=self.bundle.programs,
             program_words=own_words,
         )

@@ -340,6 +340,8 @@ def decided_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _decided_line(row: Mapping[str, Any]) -> str:
     line = f"{row['state']:<8} {row['id']}  {one_line(row['ref'])}"
+    if "problem" in row:
+        return f"{line}\n  {one_line(row['problem'])}"
     if row["state"] != WAITING or "change" not in row:
         return line
     by = one_line(row.get("client") or "an agent")

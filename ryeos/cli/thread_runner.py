@@ -104,7 +104,7 @@ def _answer(
 ) -> Answer:
     request = replace(payload.request, on_stdout=written.stdout)
     if request.thread is not None:
-        from ryeos.cli.agent_threads import logged
+        from ryeos.app.agent_threads import logged
 
         request = replace(request, thread=logged(request.thread, written.stdout, live_stderr))
     try:

@@ -1,21 +1,30 @@
-"""``rye threads list|show|logs|kill|wait``: background runs."""
+"""``rye threads list|show|logs|kill|wait``: background runs, and threads.
+
+Of a thread of a model the journal says how it is, the same in each command.
+"""
 
 import json
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from lillux.errors import LilluxError
 from lillux.files import file_system_error
+from lillux.values import replace
 from ryeos.app.output import field_text, one_line, utc_text
 from ryeos.cli.arguments import Arguments
 from ryeos.cli.session import CommandSpec, Session, interrupt_on_signals
 from ryeos.items.errors import TOOL_FAILED, UsageError
 from ryeos.run.thread_control import GRACE_S, ThreadLog, kill_thread, refreshed, wait_for
-from ryeos.run.threads import Status, Thread
+from ryeos.run.threads import FORK, Status, Thread, ThreadNotFoundError
+
+if TYPE_CHECKING:
+    from ryeos.agent.records import AgentRecords
 
 _SHOWN = 20
-_STATUS_WIDTH, _TIME_WIDTH = 9, 23
+_STATUS_WIDTH, _TIME_WIDTH = 11, 23
+_CHANGED = "its journal was changed"
 
 
 def _configure_list(parser: Arguments) -> None:
@@ -31,7 +40,8 @@ def _configure_one(parser: Arguments) -> None:
 
 def _configure_logs(parser: Arguments) -> None:
     _configure_one(parser)
-    parser.add_argument("--follow", action="store_true", help="follow until the run has ended")
+    add = parser.add_argument
+    add("-f", "--follow", action="store_true", help="follow until the run has ended")
 
 
 def _list(session: Session) -> int:
@@ -41,6 +51,7 @@ def _list(session: Session) -> int:
     threads = [refreshed(registry, thread) for thread in found[:limit]]
     if session.arguments.active:
         threads = [thread for thread in threads if not thread.has_ended]
+    threads = _with_states(session, _with_missing(session, threads, limit))
     envelope = {
         "status": "success",
         "registry": str(registry.place.registry),
@@ -50,6 +61,46 @@ def _list(session: Session) -> int:
     if not threads and not session.output.as_json:
         session.output.note(f"no threads in {registry.place.folder}")
     return 0
+
+
+def _with_missing(session: Session, threads: list[Thread], limit: int | None) -> list[Thread]:
+    """The same, with threads of models that the registry misses, for it is a view.
+
+    What Rye confined cannot read journals. Where there are as many rows as are shown, threads that
+    are older than they are not looked for.
+    """
+    if session.rye.context.confines:
+        return threads
+    records = session.thread_records
+    unknown = sorted({*records.ids()} - {*session.rye.threads.ids()})
+    if not unknown:
+        return threads
+    from ryeos.cli.agent_threads import without_rows
+
+    is_active = bool(session.arguments.active)
+    since = threads[-1].created_at or "" if len(threads) == limit else ""
+    missing = without_rows(session, unknown, is_active=is_active, since=since)
+    every = sorted([*threads, *missing], key=lambda one: one.created_at or "", reverse=True)
+    return every[:limit]
+
+
+def _with_states(session: Session, threads: list[Thread]) -> list[Thread]:
+    """The same, those of a model with what their journals say.
+
+    One whose journal was changed hides no other: that is a warning, and its row says so.
+    """
+    if not any(thread.thread_mode == FORK for thread in threads):
+        return threads
+    from ryeos.cli.agent_threads import as_journal_says
+
+    found = []
+    for thread in threads:
+        try:
+            found.append(as_journal_says(session, thread))
+        except LilluxError as error:
+            session.output.warn(str(error))
+            found.append(replace(thread, status=Status.ERROR, state=None, error=_CHANGED))
+    return found
 
 
 def _limit(session: Session) -> int | None:
@@ -64,27 +115,83 @@ def _limit(session: Session) -> int | None:
 
 
 def _line(thread: Thread) -> str:
-    status = one_line(thread.status)
+    status = one_line(thread.shown_state)
     created = utc_text(thread.created_at or "")
     error = f"  ({one_line(thread.error, 60)})" if thread.error else ""
-    return (
-        f"{status:<{_STATUS_WIDTH}}  {created:<{_TIME_WIDTH}}  {one_line(thread.thread_id)}{error}"
+    cost = f"  {thread.spend:.4f} dollars, {thread.turns} turns" if thread.turns else ""
+    name = one_line(thread.thread_id)
+    return f"{status:<{_STATUS_WIDTH}}  {created:<{_TIME_WIDTH}}  {name}{cost}{error}"
+
+
+def _configure_show(parser: Arguments) -> None:
+    _configure_one(parser)
+    parser.add_argument(
+        "--transcript", action="store_true", help="what a model said and did, in Markdown"
     )
 
 
-def _show(session: Session) -> int:
-    registry = session.rye.threads
-    thread = refreshed(registry, registry.get(registry.find(session.arguments.thread)))
-    answer = thread.answer()
-    described = thread.describe() | {"log": str(ThreadLog(registry.place, thread.thread_id).path)}
-    if thread.thread_mode == "fork":
-        from ryeos.app.agent_threads import AgentThreads
-        from ryeos.cli.agent_threads import described as agent_facts
+def _show_transcript(session: Session) -> int:
+    from ryeos.app.agent_threads import AgentThreads
 
-        described |= agent_facts(AgentThreads(session.rye).records, thread.thread_id) or {}
+    thread_id = _named(session).thread_id
+    text = AgentThreads(session.rye).transcript(thread_id)
+    session.output.answer(
+        {"status": "success", "thread_id": thread_id, "transcript": text}, text.rstrip("\n")
+    )
+    return 0
+
+
+def _show(session: Session) -> int:
+    if session.arguments.transcript:
+        return _show_transcript(session)
+    thread = _named(session)
+    records = _agent_records(session, thread)
+    if records is not None:
+        from ryeos.cli.agent_threads import show_agent_thread
+
+        return show_agent_thread(session, records, thread)
+    answer = thread.answer()
+    log = ThreadLog(session.rye.threads.place, thread.thread_id).path
+    described = thread.describe() | ({"log": str(log)} if log.is_file() else {})
     envelope = {"status": "success", "thread": described, "result": answer}
     session.output.answer(envelope, "\n".join(_fields(described, answer)))
     return 0
+
+
+def _named(session: Session) -> Thread:
+    """The thread that is meant, as it is, also one that no registry of this project has.
+
+    Raises ThreadNotFoundError, AmbiguousThreadError, RyeError `INTEGRITY`.
+    """
+    registry, thread_id = session.rye.threads, _found(session, str(session.arguments.thread))
+    try:
+        row = registry.get(thread_id)
+    except ThreadNotFoundError:
+        from ryeos.cli.agent_threads import thread_of_journal
+
+        return thread_of_journal(session, thread_id)
+    return _as_it_is(session, refreshed(registry, row))
+
+
+def _found(session: Session, named: str) -> str:
+    """The id that is meant, the same for each command. Raises as `find_thread`."""
+    try:
+        return session.rye.threads.find(named)
+    except ThreadNotFoundError:
+        if session.rye.context.confines:
+            raise
+        from ryeos.cli.agent_threads import find_thread
+
+        return find_thread(session, named)
+
+
+def _as_it_is(session: Session, thread: Thread) -> Thread:
+    """The thread; one of a model as its journal says. Raises as `required`."""
+    if thread.thread_mode != FORK:
+        return thread
+    from ryeos.cli.agent_threads import required
+
+    return required(session, thread)
 
 
 def _fields(described: dict[str, Any], answer: Any) -> Iterator[str]:  # noqa: ANN401 - JSON
@@ -96,9 +203,36 @@ def _fields(described: dict[str, Any], answer: Any) -> Iterator[str]:  # noqa: A
         yield json.dumps(data, ensure_ascii=True, indent=2)
 
 
+def _agent_records(session: Session, thread: Thread) -> "AgentRecords | None":
+    """Where the journal of a thread of a model is; None for any other, and for what is confined."""
+    if thread.thread_mode != FORK or session.rye.context.confines:
+        return None
+    records = session.thread_records
+    return records if records.has(thread.thread_id) else None
+
+
+def _agent_logs(session: Session, records: "AgentRecords", thread_id: str) -> int:
+    """What a model says and does; as JSON a line for each event of the journal."""
+    from ryeos.app.thread_log import events_of, log_of
+
+    follow = bool(session.arguments.follow)
+    interrupt_on_signals()
+    if not session.output.as_json:
+        for text in log_of(records, thread_id, follow=follow):
+            _write_bytes(text.encode("utf-8", "backslashreplace"))
+        return 0
+    for one in events_of(records, thread_id, follow=follow):
+        _write_bytes(json.dumps(one, ensure_ascii=True).encode() + b"\n")
+    return 0
+
+
 def _logs(session: Session) -> int:
+    thread = _named(session)
+    records = _agent_records(session, thread)
+    if records is not None:
+        return _agent_logs(session, records, thread.thread_id)
     registry = session.rye.threads
-    log = ThreadLog(registry.place, registry.find(session.arguments.thread))
+    log = ThreadLog(registry.place, thread.thread_id)
     if session.output.as_json:
         if session.arguments.follow:
             raise UsageError("--follow, --json: expected one of them")
@@ -115,10 +249,14 @@ def _logs(session: Session) -> int:
 
 def _write(chunk: bytes) -> None:
     """To a pipe as it is; to a person without what would steer the terminal."""
-    stream = sys.stdout
-    if stream.isatty():
+    if sys.stdout.isatty():
         text = chunk.decode("utf-8", "replace")
         chunk = "".join(c if c.isprintable() or c in "\n\t\r" else "?" for c in text).encode()
+    _write_bytes(chunk)
+
+
+def _write_bytes(chunk: bytes) -> None:
+    stream = sys.stdout
     try:
         stream.buffer.write(chunk)
         stream.buffer.flush()
@@ -149,7 +287,12 @@ def _configure_wait(parser: Arguments) -> None:
 def _kill(session: Session) -> int:
     grace_s = _seconds(session.arguments.grace, "--grace")
     rye = session.rye
-    thread_id = rye.threads.find(session.arguments.thread)
+    thread = _named(session)
+    records, thread_id = _agent_records(session, thread), thread.thread_id
+    if records is not None:
+        return _kill_agent_thread(
+            session, records, thread_id, GRACE_S if grace_s is None else grace_s
+        )
     ended = kill_thread(
         rye.threads,
         thread_id,
@@ -162,25 +305,44 @@ def _kill(session: Session) -> int:
         "leftovers": ended.orphan_processes,
         "thread": ended.thread.describe(),
     }
-    words = ended.thread.status if ended.by_this else f"had ended already ({ended.thread.status})"
+    words = ended.thread.shown_state
+    words = words if ended.by_this else f"had ended already ({words})"
     if ended.orphan_processes:
         words += f"; {ended.orphan_processes} of its processes were left, and are ended"
     session.output.answer(envelope, f"{one_line(thread_id)}: {one_line(words)}")
     return 0
 
 
+def _kill_agent_thread(
+    session: Session, records: "AgentRecords", thread_id: str, grace_s: float
+) -> int:
+    """End a thread of a model: its process ends it, which may be a server that stays."""
+    from ryeos.app.thread_log import kill
+
+    is_killed = kill(records, thread_id, grace_s)
+    thread = _named(session)
+    envelope: dict[str, Any] = {
+        "status": "success",
+        "killed": is_killed,
+        "leftovers": 0,
+        "thread": thread.describe(),
+    }
+    words = thread.shown_state if is_killed else f"had ended already ({thread.shown_state})"
+    session.output.answer(envelope, f"{one_line(thread_id)}: {words}")
+    return 0
+
+
 def _wait(session: Session) -> int:
     timeout_s = _seconds(session.arguments.timeout, "--timeout")
     interrupt_on_signals()
-    registry = session.rye.threads
-    thread_ids = [registry.find(text) for text in session.arguments.threads]
+    thread_ids = [_found(session, text) for text in session.arguments.threads]
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     ended: list[Thread] = []
     for thread_id in thread_ids:
         left_s = None if deadline is None else max(deadline - time.monotonic(), 0.0)
-        ended.append(wait_for(registry, thread_id, left_s))
+        ended.append(_waited_for(session, thread_id, left_s))
     status, envelope = _outcome(ended, timeout_s)
-    lines = [f"{one_line(t.status):<9}  {one_line(t.thread_id)}" for t in ended]
+    lines = [f"{one_line(t.shown_state):<9}  {one_line(t.thread_id)}" for t in ended]
     session.output.answer(envelope, "\n".join(lines))
     if not session.output.as_json:
         for thread in ended:
@@ -189,6 +351,24 @@ def _wait(session: Session) -> int:
         if status == TIMED_OUT:
             sys.stderr.write(f"error: {envelope['error']}\n")
     return status
+
+
+def _waited_for(session: Session, thread_id: str, left_s: float | None) -> Thread:
+    """A thread once it has ended, or as it is then; of one that no registry here has its journal.
+
+    Raises as `_named`.
+    """
+    began = time.monotonic()
+    try:
+        return _as_it_is(session, wait_for(session.rye.threads, thread_id, left_s))
+    except ThreadNotFoundError:  # also of a registry that is removed meanwhile
+        if session.rye.context.confines:
+            raise
+        from ryeos.cli.agent_threads import waited_for
+
+        if left_s is not None:
+            left_s = max(left_s - (time.monotonic() - began), 0.0)
+        return waited_for(session, thread_id, left_s)
 
 
 def _outcome(ended: list[Thread], timeout_s: float | None) -> tuple[int, dict[str, Any]]:
@@ -217,9 +397,11 @@ COMMANDS = {
     "threads list": CommandSpec(
         _configure_list, _list, ["rye threads list", "rye threads list --active --json"]
     ),
-    "threads show": CommandSpec(_configure_one, _show, ["rye threads show 9f2c"]),
+    "threads show": CommandSpec(
+        _configure_show, _show, ["rye threads show 9f2c", "rye threads show 9f2c --transcript"]
+    ),
     "threads logs": CommandSpec(
-        _configure_logs, _logs, ["rye threads logs 9f2c", "rye threads logs 9f2c --follow"]
+        _configure_logs, _logs, ["rye threads logs 9f2c", "rye threads logs 9f2c -f"]
     ),
     "threads kill": CommandSpec(
         _configure_kill, _kill, ["rye threads kill 9f2c", "rye threads kill 9f2c --grace 30"]

@@ -471,7 +471,8 @@ def mapped(graph: Graph, outcome: WalkOutcome, run_id: str) -> MappedResult:
     error, code = outcome.error or outcome.status, _CODES.get(outcome.code, "EXECUTION_FAILED")
     data |= {"error": error} | ({"node": outcome.node} if outcome.node else {})
     data |= {"path": outcome.path} if outcome.path else {}
-    return MappedResult(success=False, data=data, error=error, code=code)
+    metadata = {"hint": outcome.hint} if outcome.hint else {}
+    return MappedResult(success=False, data=data, error=error, code=code, metadata=metadata)
 
 
 def _shape(graph: Graph, outcome: WalkOutcome) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from lillux.errors import LilluxError
 from lillux.values import dataclass, field
 from ryeos.graph.expressions import ExpressionError, fill
 from ryeos.graph.model import (
+    FORK,
     Action,
     ActionNode,
     Capabilities,
@@ -39,6 +40,7 @@ class Act:
     caches        whether a kept result will do, and this one may be kept
     cache_ttl_s   how long a kept one counts, None for ever
     is_async      start it, and continue with its ids
+    forks         a model carries the directive out; such a call is never made again by itself
     """
 
     node: str
@@ -52,6 +54,7 @@ class Act:
     caches: bool = False
     cache_ttl_s: float | None = None
     is_async: bool = False
+    forks: bool = False
 
     @property
     def reference(self) -> str:
@@ -65,6 +68,7 @@ class Act:
             "item_id": self.reference,
             "params": dict(self.params),
         }
+        described |= {"thread": "fork"} if self.forks else {}
         return described | ({"remote": self.remote} if self.remote else {})
 
 
@@ -151,7 +155,7 @@ class WalkOutcome:
     node        where it failed or was cancelled; of a single step, the node that was worked on
     next_node   where it would continue: None at an end
     code        of what went wrong: ``node_error``, ``max_steps_exceeded``, ``cancelled`` ...
-    path        the file that the failed call was about, where it names one
+    path        the file that the failed call was about, where it names one; ``hint``: what to do
     terminated  ``dead_end`` where no edge led on
     """
 
@@ -165,6 +169,7 @@ class WalkOutcome:
     next_node: str | None = None
     code: str = ""
     path: str = ""
+    hint: str = ""
     terminated: str = ""
     errors: Sequence[Mapping[str, Any]] = ()
     warnings: Sequence[str] = ()
@@ -218,6 +223,7 @@ def act_of(
             caches=node.cache_result,
             cache_ttl_s=node.cache_ttl_s,
             is_async=isinstance(node, ActionNode) and node.is_async,
+            forks=filled.forks,
         ),
         rules,
     )
@@ -235,6 +241,7 @@ def act_of_hook(
             kind=filled.kind,
             item_id=filled.item_id,
             params=filled.params,
+            forks=filled.forks,
         ),
         rules,
     )
@@ -255,6 +262,7 @@ class _FilledAction:
     item_id: str
     params: Mapping[str, Any]
     remote: str | None
+    forks: bool
 
 
 def _fill_action(
@@ -270,8 +278,15 @@ def _fill_action(
     problem = storage_problem(params)
     if problem:
         raise RefusedCallError(f"action.params: {problem}", "INVALID_PARAMS")
+    is_directive = action.primary == "execute" and kind == Kind.DIRECTIVE.value
+    if is_directive and action.thread:  # written beside the item: no input of the directive
+        params = {name: value for name, value in params.items() if name != "thread"}
     return _FilledAction(
-        kind=kind, item_id=bare, params=params, remote=None if where is None else str(where)
+        kind=kind,
+        item_id=bare,
+        params=params,
+        remote=None if where is None else str(where),
+        forks=is_directive and action.thread == FORK,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
-from lillux.text import PatternError, TextTooLongError, compile_pattern
+from lillux.text import PatternError, TextTooLongError, compile_pattern, search
 from lillux.values import dataclass
 from ryeos.graph.expressions import (
     SYNTAX_HINT,
@@ -392,8 +392,6 @@ def _ends_with(actual: Any, value: Any, _: Warn) -> bool:  # noqa: ANN401
 
 
 def _regex(actual: Any, value: Any, _: Warn) -> bool:  # noqa: ANN401
-    from lillux.text import compile_pattern, search
-
     if not _are_there(actual, value):
         return False
     return search(compile_pattern(text_of(value)), text_of(actual))

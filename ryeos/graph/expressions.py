@@ -147,7 +147,7 @@ def _element(values: list[Any] | tuple[Any, ...], step: str) -> Any:  # noqa: AN
 
 
 # --- parsing --------------------------------------------------------------------------------------
-# From the text of a template to its parts. Pure; `ryeos.graph.expressions` gives them values.
+# From the text of a template to its parts. Pure; `fill` gives them values.
 #
 #     template     text, $${ for ${ itself, ${ expression }, {input:name}
 #     expression   alternative || alternative | pipe | pipe:argument

@@ -22,6 +22,10 @@ OnError: TypeAlias = Literal["fail", "continue"]
 ResultShape: TypeAlias = Literal["output", "state", "both"]
 
 
+FORK, INLINE = "fork", "inline"
+"""How a directive is carried out: by a model, as a thread, or by the one who reads it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
     """What a node calls.
@@ -30,12 +34,14 @@ class Action:
              its text begins with an expression may the kind be missing; ``""`` for a search
     kind     ``tool``, ``directive``, ``knowledge``, ``config``; None where only the run will tell
     params   a template; for ``fetch`` and ``sign`` it holds their own (``query``, ``source``)
+    thread   ``fork`` or ``inline`` as written beside ``item_id``: of a directive it is no parameter
     """
 
     primary: Primary
     item_id: str
     kind: str | None
     params: Mapping[str, Any] = field(default_factory=dict)
+    thread: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,9 +262,20 @@ def unlisted(
         return "Permission denied: no capabilities"
     required = required_capability(primary, kind, item_id)
     for capabilities in grants:
-        if not any(fnmatchcase(required, capability) for capability in capabilities):
+        covering = _that_read(capabilities) if primary == "fetch" and item_id else capabilities
+        if not any(fnmatchcase(required, capability) for capability in covering):
             return f"Permission denied: '{required}' not covered by capabilities"
     return None
+
+
+def _that_read(capabilities: Capabilities) -> Capabilities:
+    """Without those of ``<search>``, which let items be found and not read."""
+    found = {one.removeprefix("rye.search.") for one in capabilities if one[:11] == "rye.search."}
+    if not found:
+        return capabilities
+    read = {one.removeprefix("rye.load.") for one in capabilities if one[:9] == "rye.load."}
+    of_searches = {f"rye.fetch.{pattern}" for pattern in found - read}
+    return tuple(one for one in capabilities if one not in of_searches)
 
 
 # --- options --------------------------------------------------------------------------------------

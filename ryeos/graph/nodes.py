@@ -7,6 +7,8 @@ from typing import Any, cast
 from lillux.values import replace
 from ryeos.graph.conditions import ALWAYS, Condition, parse_condition
 from ryeos.graph.model import (
+    FORK,
+    INLINE,
     Action,
     ActionNode,
     Edge,
@@ -158,7 +160,15 @@ def _action(fields: GraphFields, *, foreach: bool) -> Action | None:
     if value is None:
         fields.findings.error(fields.at("action"), "expected an action, found nothing")
         return None
-    return read_action(value, fields.at("action"), fields.findings, foreach=foreach)
+    action = read_action(value, fields.at("action"), fields.findings, foreach=foreach)
+    is_directive = action is not None and action.kind == Kind.DIRECTIVE.value
+    if is_directive and action and action.thread == FORK and fields.data.get("retry"):
+        fields.findings.warn(
+            fields.at("retry"),
+            "a thread is never made again by itself: it tries what can be tried, within its limits",
+            "leave out retry; a person goes on with it: rye threads resume",
+        )
+    return action
 
 
 def _calling(fields: GraphFields, names: Collection[str]) -> dict[str, Any]:
@@ -317,6 +327,7 @@ KINDS = tuple(kind.value for kind in Kind)
 EXPRESSION = "${"
 
 _ROUTING = ("thread", "target")
+_THREADS = (FORK, INLINE)
 _PREFIX = re.compile(r"([A-Za-z_]+):")
 
 
@@ -343,7 +354,14 @@ def read_action(value: object, path: str, findings: Findings, *, foreach: bool) 
             "primary: fetch reads it",
         )
     _report_unknown(fields)
-    return Action(primary=primary, item_id=item_id, kind=kind if written else None, params=params)
+    thread = value.get("thread")
+    return Action(
+        primary=primary,
+        item_id=item_id,
+        kind=kind if written else None,
+        params=params,
+        thread=thread if thread in _THREADS else "",
+    )
 
 
 def _params(fields: GraphFields, *, foreach: bool) -> dict[str, Any]:

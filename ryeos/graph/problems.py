@@ -286,8 +286,6 @@ class NodeNotFoundError(RyeError):
 
     def __init__(self, node: str, known: Sequence[str]) -> None:
         self.node = node
-        from difflib import get_close_matches
-
         self.suggestions = tuple(get_close_matches(node, known, 3, 0.5))
         hint = f"did you mean {', '.join(self.suggestions)}?" if self.suggestions else ""
         super().__init__(

@@ -129,7 +129,7 @@ class RunPage:
 
 def render_page(page: RunPage) -> str:
     """The text of the knowledge item ``state/graphs/<graph id>/<run id>``, unsigned."""
-    name = page.run_id
+    name, source = page.run_id, plain_words(page.transcript or "its transcript")
     header = {
         "name": name,
         "title": f"Run {name}",
@@ -146,12 +146,12 @@ def render_page(page: RunPage) -> str:
     }
     parts = [
         "```yaml",
-        *(f"{key}: {_yaml(value)}" for key, value in header.items()),
+        *(f"{key}: {yaml_scalar(value)}" for key, value in header.items()),
         "```",
         "",
-        f"# {_text(page.graph_id)}",
+        f"# {plain_words(page.graph_id)}",
         "",
-        f"{_mark(page.status)} {_text(page.status)}, {len(page.history)} steps",
+        f"{_mark(page.status)} {plain_words(page.status)}, {len(page.history)} steps",
         "",
         "| | node | runs | seconds |",
         "|---|---|---|---|",
@@ -165,7 +165,7 @@ def render_page(page: RunPage) -> str:
         "",
         "---",
         "",
-        f"Run {_text(page.run_id)}, rendered from {_text(page.transcript or 'its transcript')}.",
+        f"Run {plain_words(page.run_id)}, rendered from {source}.",
         "",
     ]
     return "\n".join(parts)
@@ -205,13 +205,15 @@ def _state(name: str, steps: list[HistoryStep], *, running: bool) -> NodeSummary
 
 
 def _node_row(node: NodeSummary) -> str:
-    return f"| {_mark(node.status)} | {_text(node.name)} | {node.runs} | {node.elapsed_s:.2f} |"
+    return (
+        f"| {_mark(node.status)} | {plain_words(node.name)} | {node.runs} | {node.elapsed_s:.2f} |"
+    )
 
 
 def _history_line(step: HistoryStep) -> str:
     mark = _mark("error" if step.error else "completed")
-    error = f": {_text(step.error)}" if step.error else ""
-    return f"{step.step}. {mark} {_text(step.node)}, {step.elapsed_s:.2f} s{error}"
+    error = f": {plain_words(step.error)}" if step.error else ""
+    return f"{step.step}. {mark} {plain_words(step.node)}, {step.elapsed_s:.2f} s{error}"
 
 
 def _more(count: int, what: str) -> list[str]:
@@ -225,7 +227,7 @@ def _mark(status: str) -> str:
     return "✅" if status.startswith(("completed", "success")) else "❌"
 
 
-def _yaml(value: object) -> str:
+def yaml_scalar(value: object) -> str:
     """A scalar as JSON, which YAML reads as the same; no back-tick, which could end the fence."""
     text = json.dumps(value, ensure_ascii=False)
     return "".join(one if one.isprintable() and one != "`" else _escape(one) for one in text)
@@ -236,7 +238,7 @@ def _escape(character: str) -> str:
     return f"\\U{number:08x}" if number > _LARGEST_SHORT else f"\\u{number:04x}"
 
 
-def _text(text: str) -> str:
+def plain_words(text: str) -> str:
     """Foreign text as plain words of one line."""
     shown = "".join(one if one.isprintable() else " " for one in text[:_LONGEST_TEXT])
     return _MARKDOWN.sub(r"\\\1", shown)
@@ -416,8 +418,6 @@ class Ledger:
 
     def end(self, run_id: str, status: str, answer: Mapping[str, object]) -> None:
         """Record how a run of this process has ended. Raises as `ThreadRegistry`."""
-        import json
-
         error = answer.get("error")
         self._registry.finish(
             run_id,

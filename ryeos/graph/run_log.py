@@ -303,10 +303,15 @@ class Transcript:
         with self._lock:
             self._append(events)
 
+    def append_signed(self, events: Sequence[EventRecord], turn: int) -> None:
+        """Append events with a checkpoint behind them, all in one write."""
+        with self._lock:
+            self._append(events, turn)
+
     def checkpoint(self, turn: int) -> None:
         """Append a checkpoint, and have the file on disk when this returns."""
         with self._lock:
-            self._append([(CHECKPOINT, self._checkpoint(turn))])
+            self._append((), turn)
             _about(self._path, lambda: os.fsync(self._descriptor))
 
     def force(self) -> None:
@@ -321,9 +326,14 @@ class Transcript:
                 os.close(self._descriptor)
                 self._descriptor = -1
 
-    def _append(self, events: Sequence[EventRecord]) -> None:
+    def _append(self, events: Sequence[EventRecord], turn: int | None = None) -> None:
+        """``turn`` is that of a checkpoint behind them; None for no checkpoint."""
         now = self._clock().timestamp()
         data = b"".join(self._line(now, kind, payload) for kind, payload in events)
+        if turn is not None:
+            rolling = self._rolling.copy()
+            rolling.update(data)
+            data += self._line(now, CHECKPOINT, self._checkpoint(turn, rolling, len(data)))
         try:
             write_whole(self._descriptor, data)
         except OSError as error:  # a full disk: the half line must not stand before the next one
@@ -342,18 +352,19 @@ class Transcript:
         }
         return canonical_json(event) + b"\n"
 
-    def _checkpoint(self, turn: int) -> dict[str, Any]:
-        digest = self._rolling.hexdigest()
+    def _checkpoint(self, turn: int, rolling: "_Hash", size: int) -> dict[str, Any]:
+        """What is signed: ``rolling`` is over all bytes before it, ``size`` of them are new."""
+        digest, offset = rolling.hexdigest(), self._offset + size
         payload: dict[str, Any] = {
             "turn": turn,
-            "byte_offset": self._offset,
+            "byte_offset": offset,
             "hash": digest,
             "sig": None,
             "fp": None,
             "ts": self._clock().strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
         if self._key is not None:
-            signed = signed_digest(self._run_id, turn, self._offset, digest)
+            signed = signed_digest(self._run_id, turn, offset, digest)
             payload |= {"sig": self._key.digest_signature(signed), "fp": self._key.fingerprint}
         return payload
 

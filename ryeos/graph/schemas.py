@@ -676,6 +676,7 @@ RUNTIME_SCHEMA: dict[str, Any] = {
 # The JSON Schema of a file of cases, ``NAME.test.yaml``. `ryeos.app.item_tests` reads no other.
 
 MAX_CASES, MAX_FILES, MAX_TEST_SECONDS = 500, 200, 3600
+MAX_REPLIES, MAX_CALLS_OF_A_REPLY = 200, 50
 STATUSES = ("success", "error")
 
 _PATHS: Schema = {"minLength": 1, "maxLength": 500}
@@ -713,6 +714,32 @@ _EXPECT = mapping(
         }
     ),
 )
+_REPLY: Schema = {
+    "description": "A text, or the calls that the model wants, or the outputs that it gives.",
+    "type": ["string", "object"],
+    "minProperties": 1,
+    **closed(
+        {
+            "text": text("What it says."),
+            "calls": {
+                "type": "array",
+                "maxItems": MAX_CALLS_OF_A_REPLY,
+                "description": "Items that it calls, whether they are permitted or not.",
+                "items": {
+                    "type": "object",
+                    **closed(
+                        {
+                            "item": there(text("The item, like tool:rye/bash/bash.")),
+                            "params": mapping("Its parameters."),
+                        },
+                        ["item"],
+                    ),
+                },
+            },
+            "return": mapping("The outputs that it ends with."),
+        }
+    ),
+}
 _CASE: Schema = {
     "type": "object",
     **closed(
@@ -732,6 +759,13 @@ _CASE: Schema = {
             ),
             "skip_unless": text_or_texts("A program, or several, without which it is left out."),
             "in_project": truth("Run in the project itself, not in a copy.", default=False),
+            "replies": {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": MAX_REPLIES,
+                "items": _REPLY,
+                "description": "Of a directive: what the model says, one reply for each turn.",
+            },
         },
         ["name"],
     ),
@@ -740,7 +774,7 @@ _CASE: Schema = {
 TEST_SCHEMA: dict[str, Any] = {
     "$schema": DRAFT,
     "title": "Rye test",
-    "description": "Cases of a tool: what goes in, and what must come out.",
+    "description": "Cases of a tool or directive: what goes in, and what must come out.",
     "type": "object",
     **closed(
         {
@@ -749,7 +783,7 @@ TEST_SCHEMA: dict[str, Any] = {
             "executor_id": {"const": None, "description": "null: rye test runs it."},
             "category": anything("The folder below tools/."),
             "description": anything("What is tested."),
-            "tests": text("The tool; the one beside this file unless said."),
+            "tests": text("The tool, or directive:ID; the tool beside this file unless said."),
             "cases": {
                 "type": "array",
                 "minItems": 1,

@@ -1,8 +1,9 @@
 """A picture as SVG: one file, no script, no font and no address outside it."""
 
 import itertools
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from unicodedata import east_asian_width
 from xml.sax.saxutils import escape, quoteattr
 
@@ -21,23 +22,15 @@ from ryeos.graph.pictures import (
 )
 
 # --- layers ---------------------------------------------------------------------------------------
-# A layered layout: boxes in rows, arrows from row to row, few crossings. Pure geometry.
+# A layered layout: boxes in rows, arrows from row to row. Pure geometry.
 #
-# The method of Sugiyama, Tagawa and Toda (1981), small:
-#
-# 1. Cycles are broken: an arrow back to a box that leads here is laid out the other way round.
+# 1. An arrow back to a box that leads here is laid out the other way round.
 # 2. Rows: a box stands below everything that leads to it. Between two rows of boxes lies a row of
 #    labels.
-# 3. An arrow over several rows gets a *bend* in each; its label is the bend in the first.
-# 4. Within rows, a few sweeps down and up put each entry at the mean place of its neighbours.
-# 5. Columns: each entry is moved towards the mean of its neighbours, as far as its row allows.
-
-MAX_BENDS = 10_000
-"""Beyond it the longest arrows are drawn straight: a picture must not take minutes."""
-
-ROW_GAP, COLUMN_GAP = 24.0, 32.0
-_BEND_WIDTH, _BEND_WEIGHT = 10.0, 4
-_ORDER_SWEEPS, _COLUMN_SWEEPS = 8, 12
+# 3. An arrow over several rows gets a *bend* in each, which keeps it off their boxes; its label is
+#    the bend in the first.
+# 4. A few sweeps down and up sort each row by the mean place of neighbours, and put each entry
+#    there, as far as fixed gaps allow.
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +75,20 @@ class Layout:
     size: Size
 
 
+MAX_BENDS = 10_000
+"""Beyond it the longest arrows are drawn straight: a picture must not take minutes."""
+
+ROW_GAP, COLUMN_GAP = 24.0, 32.0
+_BEND = Size(10.0, 0.0)
+_SWEEPS = 12
+
+
 @dataclass(slots=True)
 class _Entry:
-    """What takes room in a row: a box, a bend or a label; its neighbours above and below.
-
-    ``weight`` is how hard it is to move: lines over many rows are to be straight.
-    """
+    """What takes room in a row: a box, a bend or a label; its neighbours above and below."""
 
     size: Size
-    row: int = 0
-    weight: int = 1
+    row: int
     x: float = 0.0
     y: float = 0.0
     above: list[int] = field(default_factory=list)
@@ -105,22 +102,13 @@ def lay_out(
 
     margins  index of a box -> room that it needs on each side besides its own
     """
-    down = _downward(len(boxes), lines)
-    margins = margins or {}
-    entries = [
-        _Entry(Size(size.width + 2 * margins.get(index, 0.0), size.height))
-        for index, size in enumerate(boxes)
-    ]
-    for entry, row in zip(entries, _rows(len(boxes), down), strict=True):
-        entry.row = 2 * row
-    straight = _straight([entry.row for entry in entries], down)
-    chains = [
-        list(ends) if number in straight else _chain(entries, line, *ends)
-        for number, (line, ends) in enumerate(zip(lines, down, strict=True))
-    ]
-    rows = _ordered(entries)
-    _place_columns(entries, rows)
-    _place_rows(entries, rows)
+    ends, order = _downward(len(boxes), lines)
+    entries = []
+    for index, (size, row) in enumerate(zip(boxes, _rows(ends, order), strict=True)):
+        width = size.width + 2 * (margins or {}).get(index, 0.0)
+        entries.append(_Entry(Size(width, size.height), 2 * row))
+    chains = _chains(entries, lines, ends)
+    _place(entries)
     left = min((entry.x - entry.size.width / 2 for entry in entries), default=0.0)
     for entry in entries:
         entry.x -= left
@@ -135,226 +123,113 @@ def lay_out(
 
 
 # Step (1).
-def _downward(count: int, lines: Sequence[LayoutArrow]) -> list[tuple[int, int]]:
-    """The ends of each line, upper first; a search from the first box tells which are back."""
-    following: list[list[int]] = [[] for _ in range(count)]
-    for number, line in enumerate(lines):
-        if line.source != line.target:
-            following[line.source].append(number)
+def _downward(count: int, lines: Sequence[LayoutArrow]) -> tuple[list[tuple[int, int]], list[int]]:
+    """The ends of each line, upper first; all boxes, each behind those that lead to it."""
     ends = [(line.source, line.target) for line in lines]
-    done, active = [False] * count, [False] * count
-    for root in range(count):
-        if done[root]:
-            continue
-        stack: list[tuple[int, Iterator[int]]] = [(root, iter(following[root]))]
-        active[root] = True
-        while stack:
-            box, waiting = stack[-1]
-            number = next(waiting, -1)
-            if number < 0:
-                stack.pop()
-                active[box], done[box] = False, True
-                continue
-            target = lines[number].target
-            if active[target]:
-                ends[number] = (target, box)
-            elif not done[target]:
-                active[target] = True
-                stack.append((target, iter(following[target])))
-    return ends
+    leaving: list[list[int]] = [[] for _ in range(count)]
+    for number, line in enumerate(lines):
+        leaving[line.source].append(number)
+    seen, way, left = set[int](), set[int](), list[int]()
+    waiting = list(range(count - 1, -1, -1))
+    while waiting:
+        box = waiting.pop()
+        if box < 0:  # the mark behind all that the box leads to
+            way.remove(~box)
+            left.append(~box)
+        elif box not in seen:
+            seen.add(box)
+            way.add(box)
+            waiting.append(~box)
+            for number in reversed(leaving[box]):
+                target = lines[number].target
+                waiting.append(target)
+                if target in way:
+                    ends[number] = (target, box)
+    return ends, left[::-1]
 
 
 # Step (2).
-def _rows(count: int, ends: Iterable[tuple[int, int]]) -> list[int]:
+def _rows(ends: Sequence[tuple[int, int]], order: Sequence[int]) -> list[int]:
     """The row of each box: the longest way to it."""
-    following: list[list[int]] = [[] for _ in range(count)]
-    waiting = [0] * count
-    for upper, lower in ends:
-        if upper != lower:
-            following[upper].append(lower)
-            waiting[lower] += 1
-    rows, has_above = [0] * count, [bool(number) for number in waiting]
-    ready = [box for box in range(count) if not waiting[box]]
-    for box in ready:
-        for lower in following[box]:
-            rows[lower] = max(rows[lower], rows[box] + 1)
-            waiting[lower] -= 1
-            if not waiting[lower]:
-                ready.append(lower)
-    return [_nearer(box, rows, following, has_above[box]) for box in range(count)]
-
-
-def _nearer(box: int, rows: list[int], following: list[list[int]], has_above: bool) -> int:  # noqa: FBT001
-    """A box that nothing leads to stands right above what it leads to; the first stays on top."""
-    if has_above or box == 0 or not following[box]:
-        return rows[box]
-    return min(rows[lower] for lower in following[box]) - 1
+    lower: list[list[int]] = [[] for _ in order]
+    for one, other in ends:
+        if one != other:
+            lower[one].append(other)
+    rows = [0] * len(order)
+    for box in order:
+        for other in lower[box]:
+            rows[other] = max(rows[other], rows[box] + 1)
+    return rows
 
 
 # Step (3).
-def _straight(rows: Sequence[int], ends: Sequence[tuple[int, int]]) -> frozenset[int]:
-    """The lines that get no bends, because all lines together would have too many."""
-    spans = sorted(
-        (abs(rows[upper] - rows[lower]), index) for index, (upper, lower) in enumerate(ends)
-    )
-    bends, bent = 0, set()
-    for span, index in spans:
-        bends += span
-        if bends > MAX_BENDS:
-            break
-        bent.add(index)
-    return frozenset(range(len(ends))) - bent
+def _chains(
+    entries: list[_Entry], lines: Sequence[LayoutArrow], ends: Sequence[tuple[int, int]]
+) -> list[list[int]]:
+    """The entries that each line passes, from its upper end to its lower; bends are added.
 
-
-def _chain(entries: list[_Entry], line: LayoutArrow, upper: int, lower: int) -> list[int]:
-    """The entries that a line passes, from its upper end to its lower; new ones are added."""
-    if upper == lower:
-        return []
-    first, last = entries[upper].row, entries[lower].row
-    labelled = first + 1 if line.source == upper else last - 1
-    chain = [upper]
-    for row in range(first + 1, last):
-        size = line.label if line.label and row == labelled else Size(_BEND_WIDTH, 0.0)
-        chain.append(len(entries))
-        entries.append(_Entry(size, row, _BEND_WEIGHT))
-    chain.append(lower)
-    for one, other in itertools.pairwise(chain):
-        entries[one].below.append(other)
-        entries[other].above.append(one)
-    return chain
+    The longest lines have none where all lines together would have too many.
+    """
+    spans = [entries[lower].row - entries[upper].row for upper, lower in ends]
+    chains, bends = [list(one) for one in ends], 0
+    for number in sorted(range(len(ends)), key=spans.__getitem__):
+        (upper, lower), line = ends[number], lines[number]
+        bends += max(spans[number] - 1, 0)
+        if upper == lower:
+            chains[number] = []
+        elif bends <= MAX_BENDS:
+            first, last = entries[upper].row, entries[lower].row
+            labelled = first + 1 if line.source == upper else last - 1
+            chain = range(len(entries), len(entries) + last - first - 1)
+            for row in range(first + 1, last):
+                size = line.label if line.label and row == labelled else _BEND
+                entries.append(_Entry(size, row))
+            chains[number] = [upper, *chain, lower]
+            for one, other in itertools.pairwise(chains[number]):
+                entries[one].below.append(other)
+                entries[other].above.append(one)
+    return chains
 
 
 # Step (4).
-def _ordered(entries: Sequence[_Entry]) -> list[list[int]]:
-    """The entries of each row from left to right."""
-    count = max((entry.row for entry in entries), default=-1) + 1
-    rows: list[list[int]] = [[] for _ in range(count)]
-    for number in _by_depth(entries):
-        rows[entries[number].row].append(number)
-    best, fewest = [list(row) for row in rows], _crossings(entries, rows)
-    for sweep in range(_ORDER_SWEEPS):
-        downwards = sweep % 2 == 0
-        for row in range(1, count) if downwards else range(count - 2, -1, -1):
-            fixed = rows[row - 1 if downwards else row + 1]
-            _sort_row(entries, rows[row], fixed, downwards=downwards)
-        crossings = _crossings(entries, rows)
-        if crossings < fewest:
-            best, fewest = [list(row) for row in rows], crossings
-    return best
-
-
-def _by_depth(entries: Sequence[_Entry]) -> Iterator[int]:
-    """All entries, each followed by what is below it: a first order with few crossings."""
-    seen = [False] * len(entries)
-    for root in sorted(range(len(entries)), key=lambda number: entries[number].row):
-        waiting = [root]
-        while waiting:
-            number = waiting.pop()
-            if not seen[number]:
-                seen[number] = True
-                yield number
-                waiting += reversed(entries[number].below)
-
-
-def _sort_row(
-    entries: Sequence[_Entry], row: list[int], fixed: Sequence[int], *, downwards: bool
-) -> None:
-    places = {number: place for place, number in enumerate(fixed)}
-    means: dict[int, float] = {}
-    for place, number in enumerate(row):
-        neighbours = entries[number].above if downwards else entries[number].below
-        there = [places[other] for other in neighbours]
-        means[number] = sum(there) / len(there) if there else float(place)
-    row.sort(key=means.__getitem__)
-
-
-def _crossings(entries: Sequence[_Entry], rows: Sequence[Sequence[int]]) -> int:
-    """How many pairs of lines cross, counted row by row with a Fenwick tree."""
-    total = 0
-    for row, under in itertools.pairwise(rows):
-        places = {number: place for place, number in enumerate(under)}
-        ends = [
-            place
-            for number in row
-            for place in sorted(places[other] for other in entries[number].below)
-        ]
-        total += _inversions(ends, len(under))
-    return total
-
-
-def _inversions(values: Iterable[int], bound: int) -> int:
-    tree = [0] * (bound + 1)
-    total = 0
-    for seen, value in enumerate(values):
-        index, not_above = value + 1, 0
-        while index:
-            not_above += tree[index]
-            index -= index & -index
-        total += seen - not_above
-        index = value + 1
-        while index <= bound:
-            tree[index] += 1
-            index += index & -index
-    return total
-
-
-# Step (5).
-def _place_columns(entries: Sequence[_Entry], rows: Sequence[Sequence[int]]) -> None:
-    for row in rows:
-        edge = 0.0
-        for number in row:
-            entry = entries[number]
-            entry.x = edge + entry.size.width / 2
-            edge += entry.size.width + COLUMN_GAP
-    for sweep in range(_COLUMN_SWEEPS):
-        downwards = sweep % 2 == 0
-        for row in rows if downwards else reversed(rows):
-            _settle(entries, row, [_wish(entries, number, downwards=downwards) for number in row])
-
-
-def _wish(entries: Sequence[_Entry], number: int, *, downwards: bool) -> float:
-    """Where an entry would stand if it were alone."""
-    entry = entries[number]
-    near = (entry.above if downwards else entry.below) or entry.above or entry.below
-    places = sorted(entries[other].x for other in near)
-    if not places:
-        return entry.x
-    middle = len(places) // 2
-    return (places[middle] + places[-middle - 1]) / 2
-
-
-def _settle(entries: Sequence[_Entry], row: Sequence[int], wishes: Sequence[float]) -> None:
-    """Put a row as near to the wishes as its order and gaps allow (least squares).
-
-    Wishes minus the room to the left must ascend; neighbours that do not are put together at the
-    mean of their wishes, until all do (pool adjacent violators).
-    """
-    offsets, room = [], 0.0
-    for place, number in enumerate(row):
-        half = entries[number].size.width / 2
-        room += half + (COLUMN_GAP if place else 0.0)
-        offsets.append(room)
-        room += half
-    blocks: list[tuple[float, int, int]] = []
-    for number, wish, offset in zip(row, wishes, offsets, strict=True):
-        weight = entries[number].weight
-        total, count = (wish - offset) * weight, 1
-        while blocks and blocks[-1][0] / blocks[-1][1] > total / weight:
-            earlier = blocks.pop()
-            total, weight, count = total + earlier[0], weight + earlier[1], count + earlier[2]
-        blocks.append((total, weight, count))
-    starts = [total / weight for total, weight, count in blocks for _ in range(count)]
-    for number, start, offset in zip(row, starts, offsets, strict=True):
-        entries[number].x = start + offset
-
-
-def _place_rows(entries: Sequence[_Entry], rows: Sequence[Sequence[int]]) -> None:
+def _place(entries: Sequence[_Entry]) -> None:
+    rows: list[list[_Entry]] = [[] for _ in range(max((e.row for e in entries), default=-1) + 1)]
+    for entry in entries:
+        rows[entry.row].append(entry)
     top = 0.0
     for row in rows:
-        height = max((entries[number].size.height for number in row), default=0.0)
-        for number in row:
-            entries[number].y = top + height / 2
+        height = max((entry.size.height for entry in row), default=0.0)
+        for entry in row:
+            entry.y = top + height / 2
         top += height + ROW_GAP
+    for sweep in range(_SWEEPS):
+        is_down = sweep % 2 == 0
+        for row in rows if is_down else reversed(rows):
+            wishes = [_mean_of_neighbours(entries, entry, is_down=is_down) for entry in row]
+            order = sorted(range(len(row)), key=wishes.__getitem__)
+            row[:] = [row[place] for place in order]
+            _set_out(row, [wishes[place] for place in order])
+
+
+def _mean_of_neighbours(entries: Sequence[_Entry], entry: _Entry, *, is_down: bool) -> float:
+    near = (entry.above if is_down else entry.below) or entry.above or entry.below
+    return sum(entries[number].x for number in near) / len(near) if near else entry.x
+
+
+def _set_out(row: Sequence[_Entry], wishes: Sequence[float]) -> None:
+    """Put a row in its order near its wishes: half way between pushed to the right and to the left.
+
+    Both keep the gaps, and so does what is half way between.
+    """
+    pushed, edge = [], -math.inf
+    for entry, wish in zip(row, wishes, strict=True):
+        pushed.append(max(wish, edge + entry.size.width / 2))
+        edge = pushed[-1] + entry.size.width / 2 + COLUMN_GAP
+    edge = math.inf
+    for entry, wish, right in zip(reversed(row), reversed(wishes), reversed(pushed), strict=True):
+        left = min(wish, edge - entry.size.width / 2)
+        edge = left - entry.size.width / 2 - COLUMN_GAP
+        entry.x = (left + right) / 2
 
 
 def _routes(
@@ -368,24 +243,13 @@ def _routes(
         if not chain:
             yield None
             continue
-        points = [
-            ports[number, True],
-            *(Point(entries[bend].x, entries[bend].y) for bend in chain[1:-1]),
-            ports[number, False],
-        ]
-        back = line.source != chain[0]
-        yield Route(
-            points=tuple(reversed(points) if back else points),
-            label=_label_place(points, back=back) if line.label else None,
-        )
-
-
-def _label_place(points: Sequence[Point], *, back: bool) -> Point:
-    """The first bend from the source; the middle of a line without bends."""
-    if len(points) > 2:  # noqa: PLR2004 - more than its ends
-        return points[-2] if back else points[1]
-    first, last = points
-    return Point((first.x + last.x) / 2, (first.y + last.y) / 2)
+        bends = [Point(entries[bend].x, entries[bend].y) for bend in chain[1:-1]]
+        points = [ports[number, True], *bends, ports[number, False]]
+        if line.source != chain[0]:
+            points.reverse()
+        one, other = points[:2]
+        label = other if bends else Point((one.x + other.x) / 2, (one.y + other.y) / 2)
+        yield Route(points=tuple(points), label=label if line.label else None)
 
 
 def _ports(

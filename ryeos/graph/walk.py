@@ -89,11 +89,18 @@ def _written_list(text: str, node: str, warn: Callable[[str], None]) -> list[Any
 
 
 def collected(results: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """What is kept of each result: the thread where one was started, else all of it."""
+    """What is kept of each result: the thread where one was started, else all of it.
+
+    A thread of a model that has ended is a result like any other.
+    """
     return [
-        dict(result) if result.get("status") == "error" else result.get("thread_id") or dict(result)
+        dict(result) if _is_whole(result) else result.get("thread_id") or dict(result)
         for result in results
     ]
+
+
+def _is_whole(result: Mapping[str, Any]) -> bool:
+    return result.get("status") == "error" or result.get("type") == "thread"
 
 
 def first_failure(results: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
@@ -287,7 +294,8 @@ def unwrapped(envelope: object) -> dict[str, Any]:
     if envelope.get("status") == "error" or result.get("success") is False:
         result["status"] = "error"
         result["error"] = error_text(result.get("error") or envelope.get("error"))
-        for name in ("code", "path"):  # of Rye's own failure the file that it is about
+        # Of Rye's own failure the file that it is about, and what to do.
+        for name in ("code", "path", "hint"):
             if name in envelope:
                 result.setdefault(name, envelope[name])
     return result
@@ -309,9 +317,12 @@ def classified(result: Mapping[str, Any]) -> dict[str, Any]:
     """``{"category", "retryable", "code"}`` of a failed result.
 
     Time-outs, connections, 429 and 5xx may be tried again; a cancelled call is ``cancelled``;
-    everything else is ``permanent``.
+    everything else is ``permanent``, also all that ends a thread of a model: it has tried what can
+    be tried, within its purse.
     """
     code = str(result.get("code", ""))
+    if result.get("type") == "thread" and "thread_id" in result:
+        return {"category": "permanent", "retryable": False, "code": code}
     if code == "CANCELLED":
         return {"category": "cancelled", "retryable": False, "code": code}
     category = _RETRYABLE_CODES.get(code) or _by_number(result) or _by_words(result)
@@ -360,7 +371,7 @@ def call_once(
         except RefusedCallError as refusal:
             return None, CallResult(result=failed(str(refusal), refusal.reason))
         acted = yield act
-        if acted.is_cancelled or not acted.has_failed:
+        if acted.is_cancelled or not acted.has_failed or act.forks:
             break
     return act, acted
 
@@ -407,7 +418,11 @@ def side_by_side(
             made[place] = (made[place][0], acted)
         if any(acted.is_cancelled for acted in answered):
             break
-        waiting = [place for place in waiting if made[place][1].has_failed]
+        waiting = [
+            place
+            for place in waiting
+            if made[place][1].has_failed and not ((act := made[place][0]) and act.forks)
+        ]
     return made
 
 
@@ -597,9 +612,7 @@ class Visits:
             case _:
                 error = self._cause(node, visit.error, results)
                 ended = next((one for one in results if one.get("status") == "error"), failure)
-                path = ended.get("path")
-                path = path if isinstance(path, str) else ""
-                visit.outcome = self._failure(node, error, "node_error", path)
+                visit.outcome = self._failure(node, error, "node_error", ended)
 
     @staticmethod
     def _cause(node: GraphNode, error: str, results: Sequence[Mapping[str, Any]]) -> str:
@@ -610,8 +623,17 @@ class Visits:
         others = f" ({len(failed_at)} of {len(results)} calls failed)" if len(results) > 1 else ""
         return f"{node.name}[{failed_at[0]}]: {error}{others}"
 
-    def _failure(self, node: GraphNode, error: str, code: str, path: str = "") -> WalkOutcome:
-        return self._walk.outcome("error", error=error, node=node.name, code=code, path=path)
+    def _failure(
+        self, node: GraphNode, error: str, code: str, call: Mapping[str, Any] | None = None
+    ) -> WalkOutcome:
+        """The end of a run; ``call`` is the result of the call that failed."""
+        path, hint = (
+            value if isinstance(value := (call or {}).get(name), str) else ""
+            for name in ("path", "hint")
+        )
+        return self._walk.outcome(
+            "error", error=error, node=node.name, code=code, path=path, hint=hint
+        )
 
     def _choose_behind_failure(
         self, node: ActionNode | GateNode | ForeachNode, visit: Visit

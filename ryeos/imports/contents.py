@@ -22,6 +22,7 @@ _KEY = re.compile(r"""^(["']?)([A-Za-z_][\w.-]*)\1[ \t]*:(?:\s|$)""", re.MULTILI
 _OPENAPI = frozenset({"openapi", "swagger"})
 _COMMENT = ("//", "/*")
 _YAML = (".yaml", ".yml")
+_OF_TASKS = {".mk": "make", ".mak": "make", ".just": "just"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +42,17 @@ def content_of(path: Path) -> Content:
     except OSError as error:
         return Content("", str(error.strerror or error).lower())
     start, suffix = text.lstrip(), path.suffix.lower()
+    if suffix in _OF_TASKS:
+        return Content("task", f"tasks of {_OF_TASKS[suffix]}")
     if suffix == ".toml":
         return _settings(_toml(text), "TOML")
     if start.startswith(("{", *_COMMENT)):
         return _settings(_json(text), "JSON")
-    keys = list(dict.fromkeys(found[2] for found in _KEY.finditer(text)))
+    return _text(start, suffix)
+
+
+def _text(start: str, suffix: str) -> Content:
+    keys = list(dict.fromkeys(found[2] for found in _KEY.finditer(start)))
     if _OPENAPI & {*keys}:
         return Content("openapi", "an OpenAPI document")
     return Content("", _with_keys("YAML", keys)) if suffix in _YAML else _other(start)
@@ -60,7 +67,18 @@ def _settings(said: object, form: str) -> Content:
         return Content("openapi", "an OpenAPI document")
     if has_servers(said):
         return Content("mcp", "MCP servers")
-    return Content("", _with_keys(form, [str(key) for key in said]))
+    keys = _with_keys(form, [str(key) for key in said])
+    runner = _runner_of(said, form)
+    return Content("", f"{keys}: {runner}" if runner else keys)
+
+
+def _runner_of(said: Mapping[Any, Any], form: str) -> str:
+    """What a file seems to be whose runner reads it by one name only; ``""`` for anything else."""
+    if form == "JSON" and isinstance(said.get("scripts"), Mapping):
+        return "npm reads scripts from a file with the name package.json"
+    if form == "TOML" and isinstance(said.get("tasks"), Mapping):
+        return "mise reads tasks from a file with the name mise.toml"
+    return ""
 
 
 def _with_keys(form: str, keys: list[str]) -> str:

@@ -11,8 +11,9 @@ from typing import Any
 from lillux.values import dataclass
 
 MAX_PAGE, MAX_ARGUMENTS, MAX_DESCRIPTION = 128 * 1024, 60, 300
-VALUE, SWITCH, LIST, SPREAD = "value", "switch", "list", "spread"
-"""How an argument is written: ``--a=x``, ``--a``, ``--a=x --a=y``, ``--a x y``."""
+VALUE, SWITCH, PAIR, LIST, SPREAD = "value", "switch", "pair", "list", "spread"
+"""How an argument is written: ``--a=x``, ``--a``, ``--a`` or ``--no-a``, ``--a=x --a=y``,
+``--a x y``. The flag of a pair is both, with a space between."""
 _FRAME = str.maketrans(dict.fromkeys("│╭╮╰╯─┃┏┓┗┛━", " "))
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 _USAGE = re.compile(r"(?ims)^\s*usage:\s*(.*?)(?:\n\s*\n|\Z)")
@@ -47,7 +48,7 @@ class Argument:
 
     def schema(self) -> dict[str, Any]:
         """Its JSON Schema."""
-        if self.kind == SWITCH:
+        if self.kind in (SWITCH, PAIR):
             said: dict[str, Any] = {"type": "boolean"}
         else:
             said = {"type": self.type}
@@ -135,16 +136,30 @@ def _option(row: str, more: str, usage: str) -> Argument | None:
     choices = _choices(takes)
     kind = SWITCH if not takes else SPREAD if "..." in takes else VALUE
     kind = LIST if "list[" in takes else kind
+    no = _negative(flag, written) if kind == SWITCH else ""
     required = "[required]" in f"{said} {more}" or _is_needed(flag, flags, usage)
     return Argument(
         name=_name(flag),
-        flag=flag,
-        kind=kind,
+        flag=f"{flag} {no}" if no else flag,
+        kind=PAIR if no else kind,
         type=_type(takes, bool(choices)),
         choices=choices,
         description=description,
         required=required and kind != SWITCH,
     )
+
+
+def _negative(flag: str, written: str) -> str:
+    """The flag that says the opposite: ``--no-a`` of argparse, what stands behind a slash of click.
+
+    ``""`` for none: such a switch is left out to say no.
+    """
+    yes, slash, no = written.partition("/")
+    behind: list[str] = [one for one in _FLAG.findall(no) if one.startswith("--")]
+    if slash and behind and flag in _FLAG.findall(yes):
+        return behind[0]
+    opposite = f"--no-{flag.removeprefix('--')}"
+    return opposite if opposite in _FLAG.findall(written) else ""
 
 
 def is_click_type(word: str) -> bool:

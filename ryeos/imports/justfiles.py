@@ -6,95 +6,210 @@ reader. The files that just reads besides are found by the lines that name them.
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lillux.values import dataclass, field
+from lillux.values import dataclass, field, replace
 from ryeos.imports.help_pages import Argument
 from ryeos.imports.plan import MAX_ITEMS, ImportSource, source_text
+from ryeos.imports.shell_commands import OWN, UNKNOWN, joined_folder
 from ryeos.imports.task_files import MAX_LINE, Part, Task, TaskFile, part_text, plain_line
-from ryeos.imports.task_steps import Recipe, called_names, names_in_order, steps_of
+from ryeos.imports.task_steps import Follower, Follows, Recipe, Script
 from ryeos.imports.tool_texts import MAX_FILE
 
 _MAX_PARTS = 100
-_JUST = re.compile(r"(?<![\w./-])just\s+")
-_MISSING = "no recipe of this file"
+_SHELL_CALL = re.compile(r"\bshell\s*\(\s*(?:'([^']*)'|\"([^\"]*)\")")
 _VALUE = r"(?:'[^']*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|\((?:[^()]|\([^()]*\))*\)|[\w./-]+)"
 
 
 @dataclass(slots=True)
 class _Listed:
-    """A recipe as just names it: ``module::name``."""
+    """A recipe by its name, ``module::name``. ``body`` are its lines as its shell gets them."""
 
     recipe: Recipe
     arguments: tuple[Argument, ...] = ()
     about: str = ""
     is_private: bool = False
-    problem: str = ""
+    is_default: bool = False
+    body: tuple[str, ...] = ()
+    folder: str | None = ""
 
 
 @dataclass(slots=True)
 class _Justfile:
     """What a justfile and its parts say.
 
-    ``variables`` are the expressions of assignments; ``first`` is what just does for any recipe.
+    ``variables`` are the expressions of assignments; ``first`` is what just does for any recipe;
+    ``folders`` are those that the recipes of a module run in.
     """
 
     recipes: dict[str, _Listed] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
+    folders: dict[str, str | None] = field(default_factory=dict)
+    several: set[str] = field(default_factory=set)
     first: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
+    def assign(self, name: str, expression: str) -> None:
+        """Take an assignment; ``several`` are the names that modules assign too."""
+        if self.variables.get(name, expression) != expression:
+            self.several.add(name)
+        self.variables[name] = expression
 
-def read_justfile(source: ImportSource) -> TaskFile:
+
+class Justfile:
+    """A justfile with its imports and modules, as just reads it."""
+
+    missing = "no recipe of this file"
+    problem = ""
+    exported: frozenset[str] = frozenset()
+
+    def __init__(self, folder: Path, name: str, text: str) -> None:
+        files = _Files(folder)
+        files.take(name, text)
+        said, problem = _dump(folder / name)
+        self.listed = _Justfile(folders=files.folders)
+        if said is None:
+            self.listed.notes.append(problem)
+            for place, prefix, one in files.texts:
+                _SmallReader(self.listed, prefix, place if place != name else "").read(one)
+        else:
+            _take_dump(self.listed, said, "")
+        self.notes = tuple(files.notes)
+        self.parts = tuple(files.parts.values())
+
+    def recipe(self, name: str) -> Recipe | None:
+        """What just does for a recipe."""
+        one = self.listed.recipes.get(self.listed.aliases.get(name, name))
+        if one is None:
+            return None
+        prefix = "".join(name.rpartition("::")[:2])
+        folder = self._folder(prefix, one.folder)
+        scripts = tuple(self._scripts(one, UNKNOWN if prefix or folder else OWN))
+        return replace(one.recipe, scripts=scripts, folder=folder)
+
+    def _folder(self, prefix: str, own: str | None) -> str | None:
+        above = self.listed.folders.get(prefix, "")
+        if own is None or above is None or own.startswith(("/", "~")) or "{{" in own:
+            return None
+        return f"{above}/{own}" if above and own else above or own
+
+    def _scripts(self, one: _Listed, own: str) -> Iterator[Script]:
+        """The lines of a recipe: each on its own, all together for a script."""
+        lines = list(one.body)
+        if lines and (lines[0].startswith("#!") or "[script" in "".join(one.recipe.lines[:3])):
+            lines = ["\n".join(lines)]
+        for line in _joined(lines):
+            plain = line if "\n" in line else line.lstrip("@-? ")
+            yield Script(line, self._filled(plain, own, {one.name for one in one.arguments}))
+
+    def _filled(self, text: str, own: str, arguments: Container[str]) -> str:
+        def value(found: re.Match[str]) -> str:
+            return own if found[1] == "justfile_directory()" else self._value(found[1], arguments)
+
+        return re.sub(r"\{\{\s*(.*?)\s*\}\}+", value, text)
+
+    def _value(self, inside: str, arguments: Container[str]) -> str:
+        """The value of an expression that is a text, or a variable of one."""
+        if inside == "just_executable()":
+            return "just"
+        if inside in self.listed.several or _word(inside) in arguments:
+            return UNKNOWN
+        said = self.listed.variables.get(inside, inside).strip()
+        found = re.fullmatch(r"'([^'{}]*)'|\"([^\"\\{}]*)\"", said)
+        return (found[1] or found[2] or "") if found else UNKNOWN
+
+    def started(self, words: Sequence[str]) -> list[str]:
+        """The recipes of words, each with as many arguments as it takes; the first by itself."""
+        found, rest = list[str](), list(words)
+        if not rest:
+            return [self._default("")]
+        while rest:
+            name = rest.pop(0)
+            if name not in self.listed.recipes and self._is_module(name):
+                name = f"{name}::{rest.pop(0)}" if rest else self._default(f"{name}::")
+            name = self.listed.aliases.get(name, name)
+            found.append(name)
+            one = self.listed.recipes.get(name)
+            for argument in one.arguments if one else ():
+                del rest[: len(rest) if argument.kind == "list" else 1]
+        return found
+
+    def _is_module(self, name: str) -> bool:
+        return any(one.startswith(f"{name}::") for one in self.listed.recipes)
+
+    def _default(self, prefix: str) -> str:
+        names = [
+            name
+            for name in self.listed.recipes
+            if name.startswith(prefix) and "::" not in name.removeprefix(prefix)
+        ]
+        chosen = [name for name in names if self.listed.recipes[name].is_default]
+        return next(iter([*chosen, *names]), prefix or "default")
+
+    def first(self) -> tuple[str, ...]:
+        """The shell of the recipes, and what gives variables."""
+        return tuple(self.listed.first)
+
+    def first_scripts(self) -> tuple[Script, ...]:
+        """What just gives to a shell for its variables."""
+        found = list[Script]()
+        for name, text in self.listed.variables.items():
+            texts = re.findall(r"`([^`]*)`", text)
+            texts += [one[0] or one[1] for one in _SHELL_CALL.findall(text)]
+            found += [Script(f"{name} := {text}", self._filled(one, OWN, ())) for one in texts]
+        return tuple(found)
+
+    def variables_of(self, lines: Sequence[str]) -> Iterator[str]:
+        """The assignments that lines use."""
+        yield from _variables_of(self.listed, lines)
+
+    def changes(self, given: frozenset[str], _: frozenset[str]) -> list[str]:
+        """The variables that lines use, as far as a line may start a recipe by one."""
+        used = _named_in([line for one in self.listed.recipes.values() for line in one.body], given)
+        return sorted(set(used))
+
+
+def _joined(lines: Sequence[str]) -> Iterator[str]:
+    """The lines, those that a backslash ends joined with the next."""
+    above = ""
+    for line in lines:
+        whole = f"{above}{line}"
+        above = ""
+        if whole.endswith("\\"):
+            above = whole[:-1]
+        else:
+            yield whole
+    if above:
+        yield above
+
+
+def read_justfile(source: ImportSource, follow: Follower) -> TaskFile:
     """The recipes but private ones, each with those that it depends on."""
-    files = _Files(source.path.parent)
-    files.take(source.path.name, source_text(source.path, MAX_FILE))
-    said, problem = _dump(source.path)
-    if said is None:
-        listed = _Justfile(notes=[problem])
-        for name, prefix, text in files.texts:
-            _SmallReader(listed, prefix, name if name != source.path.name else "").read(text)
-    else:
-        listed = _Justfile()
-        _take_dump(listed, said, "")
-    public = [name for name, one in listed.recipes.items() if not one.is_private]
-    tasks = list(_tasks(listed, public[:MAX_ITEMS], files, source))
+    name = source.path.name
+    file = Justfile(source.path.parent, name, source_text(source.path, MAX_FILE))
+    listed = file.listed
+    public = [one for one, said in listed.recipes.items() if not said.is_private]
+    followed = follow(source.path.parent, "just", name, file)
+    tasks = [_task(one, file, followed, name) for one in public[:MAX_ITEMS]]
     return TaskFile("just", tasks, listed.notes, public[MAX_ITEMS:])
 
 
-def _tasks(
-    listed: _Justfile, names: Sequence[str], files: "_Files", source: ImportSource
-) -> Iterator[Task]:
-    recipes = {name: one.recipe for name, one in listed.recipes.items()}
-    recipes = {
-        name: Recipe(
-            lines=one.lines,
-            before=one.before,
-            calls=called_names(one.lines, _JUST, recipes),
-            after=one.after,
-        )
-        for name, one in recipes.items()
-    }
-    for name in names:
-        one = listed.recipes[name]
-        lines = steps_of(name, recipes, _MISSING)
-        of_others = [
-            f"{other}: {listed.recipes[other].problem}"
-            for other in names_in_order(name, recipes)
-            if other != name and other in listed.recipes and listed.recipes[other].problem
-        ]
-        yield Task(
-            name=name,
-            steps=(*listed.first, *lines, *_variables_of(listed, lines)),
-            command=("just", "--justfile", source.path.name, name),
-            description=one.about,
-            arguments=one.arguments,
-            parts=tuple(files.parts.values()),
-            notes=tuple(files.notes),
-            problem="; ".join(filter(None, (one.problem, *of_others))),
-        )
+def _task(name: str, file: Justfile, followed: Follows, file_name: str) -> Task:
+    found = followed.follow(name)
+    one = file.listed.recipes[name]
+    return Task(
+        name=name,
+        steps=found.steps,
+        command=("just", "--justfile", file_name, name),
+        description=one.about,
+        arguments=one.arguments,
+        parts=found.parts,
+        notes=file.notes,
+        problem=found.problem,
+    )
 
 
 def _variables_of(listed: _Justfile, lines: Sequence[str]) -> Iterator[str]:
@@ -114,7 +229,7 @@ def _variables_of(listed: _Justfile, lines: Sequence[str]) -> Iterator[str]:
             todo += _named_in([f"{{{{{listed.variables[name]}}}}}"], listed.variables)
 
 
-def _named_in(lines: Sequence[str], variables: Mapping[str, str]) -> list[str]:
+def _named_in(lines: Sequence[str], variables: Container[str]) -> list[str]:
     inside = (text for line in lines for text in re.findall(r"\{\{(.+?)\}\}+", line))
     return [word for text in inside for word in re.findall(r"[\w-]+", text) if word in variables]
 
@@ -138,6 +253,7 @@ class _Files:
         self.parts: dict[str, Part] = {}
         self.texts: list[tuple[str, str, str]] = []
         self.notes: list[str] = []
+        self.folders: dict[str, str | None] = {}
 
     def read(self, name: str, prefix: str = "") -> None:
         """Take a file, and those that it names. ``prefix`` is the module that it belongs to."""
@@ -150,6 +266,7 @@ class _Files:
         self.texts.append((name, prefix, text))
         is_first = len(self.texts) == 1
         above = f"{name.rpartition('/')[0]}/" if "/" in name else ""
+        self.folders.setdefault(prefix, above.rstrip("/"))
         for number, line in enumerate((one.rstrip("\r") for one in text.split("\n")), 1):
             where = f"line {number}" if is_first else f"{name}, line {number}"
             if found := _IMPORT.fullmatch(line):
@@ -160,7 +277,7 @@ class _Files:
                 shown = f"{plain_line(line)[:60]}*"  # in a form that is not read: never pinned
                 self.parts[shown] = Part(path=shown, where=where)
             elif found := _SET.match(line):
-                self._setting(found[1], found[2] or "true", where)
+                self._setting(found[1], found[2] or "true", where, prefix)
 
     def _module(self, found: re.Match[str], above: str, where: str, prefix: str) -> None:
         own = f"{prefix}{found[2]}::"
@@ -184,7 +301,12 @@ class _Files:
         self.parts[path] = Part(path=path, where=where, is_optional=is_optional)
         self.read(path, prefix)
 
-    def _setting(self, name: str, value: str, where: str) -> None:
+    def _setting(self, name: str, value: str, where: str, prefix: str) -> None:
+        if name == "working-directory":
+            plain = re.fullmatch(r"'([^']*)'|\"([^\"\\]*)\"", value.strip())
+            place = (plain[1] or plain[2] or "") if plain else "/"
+            above = self.folders.get(prefix) or "."
+            self.folders[prefix] = joined_folder(above, place)
         if name.startswith("dotenv") and value != "false":
             self.notes.append(f"{where}: set {name}: what it reads is not pinned")
         if name == "fallback" and value != "false":
@@ -222,7 +344,7 @@ def _take_dump(listed: _Justfile, said: Mapping[str, Any], prefix: str) -> None:
     """Take what just says of a file or a module, and of the modules below it."""
     for name, one in _mapping(said.get("assignments")).items():
         if isinstance(one, Mapping):
-            listed.variables[name] = _expression(one.get("value"))
+            listed.assign(name, _expression(one.get("value")))
     settings = _mapping(said.get("settings"))
     for key in ("shell", "dotenv_command"):
         words = settings.get(key)
@@ -232,6 +354,9 @@ def _take_dump(listed: _Justfile, said: Mapping[str, Any], prefix: str) -> None:
     for name, one in _mapping(said.get("recipes")).items():
         if isinstance(one, Mapping):
             listed.recipes[f"{prefix}{name}"] = _dumped(one, prefix)
+            listed.recipes[f"{prefix}{name}"].is_default = name == said.get("first")
+    for name, one in _mapping(said.get("aliases")).items():
+        listed.aliases[f"{prefix}{name}"] = f"{prefix}{_mapping(one).get('target')}"
     for name, one in _mapping(said.get("modules")).items():
         if isinstance(one, Mapping) and prefix.count("::") < 10:  # noqa: PLR2004
             _take_dump(listed, one, f"{prefix}{name}::")
@@ -278,7 +403,20 @@ def _dumped(recipe: Mapping[str, Any], prefix: str) -> _Listed:
         arguments=tuple(map(_dumped_parameter, parameters)),
         about=str(recipe.get("doc") or ""),
         is_private=bool(recipe.get("private")),
+        body=tuple(body),
+        folder=_own_folder(marks),
     )
+
+
+def _own_folder(marks: Sequence[str]) -> str | None:
+    """The folder that the attributes of a recipe say; None where only its caller knows it."""
+    for mark in marks:
+        if mark.startswith("[no-cd"):
+            return None
+        if "working-directory" in mark:
+            found = re.search(r"working-directory[\s:(]*(?:'([^']*)'|\"([^\"\\]*)\")", mark)
+            return (found[1] or found[2] or "") if found else None
+    return ""
 
 
 def _dumped_parameter(one: Mapping[str, Any]) -> Argument:
@@ -350,6 +488,7 @@ _RECIPE = re.compile(
 _PARAMETER = re.compile(rf"([+*]?)\$?([A-Za-z_][\w-]*)(=(?:'([^']*)'|\"([^\"\\]*)\"|({_VALUE})))?")
 _ATTRIBUTE = re.compile(r"\[(.+)\]\s*")
 _ASSIGNED = re.compile(r"(?:export\s+|eager\s+)?([A-Za-z_][\w-]*)\s*:=\s*(.*)")
+_ALIAS = re.compile(r"alias\s+([A-Za-z_][\w-]*)\s*:=\s*([\w:-]+)")
 _SKIPPED = re.compile(r"(?:alias|unexport)\s")
 _SHOWN_MARK = re.compile(r"(?!doc\b|group\b|private\b|no-exit-message\b)")
 
@@ -388,10 +527,12 @@ class _SmallReader:
     def _statement(self, line: str, body: list[str], number: int) -> None:
         short = line[:MAX_LINE]
         if assigned := _ASSIGNED.fullmatch(line):
-            self._listed.variables[assigned[1]] = " ".join([assigned[2], *body])
+            self._listed.assign(assigned[1], " ".join([assigned[2], *body]))
         elif setting := _SET.fullmatch(line):
             if setting[1] in {"shell", "dotenv-command", "script-interpreter"}:
                 self._listed.first.append(f"{self._prefix}{' '.join([line, *body])}")
+        elif alias := _ALIAS.match(short):
+            self._listed.aliases[f"{self._prefix}{alias[1]}"] = f"{self._prefix}{alias[2]}"
         elif _IMPORT.fullmatch(short) or _MODULE.fullmatch(short) or _SKIPPED.match(short):
             return
         elif (found := _RECIPE.fullmatch(short)) and len(line) <= MAX_LINE:
@@ -421,11 +562,14 @@ class _SmallReader:
                 lines=(*(known.recipe.lines if known else ()), *head, *body),
                 before=self._needed(before),
                 after=self._needed(after),
+                problem=problem,
             ),
             arguments=tuple(map(_parameter, _PARAMETER.findall(found[2]))),
             about=_doc_of(self._marks) or self._doc,
             is_private=private or found[1].startswith("_"),
-            problem=problem,
+            is_default="default" in marks,
+            body=(*(known.body if known else ()), *body),
+            folder=_own_folder([f"[{mark}]" for mark in marks]),
         )
 
     def _needed(self, text: str) -> tuple[str, ...]:

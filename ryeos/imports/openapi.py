@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urljoin
 
 from lillux.errors import LilluxError
 from lillux.schema import validate_schema
@@ -28,7 +28,8 @@ from ryeos.imports.plan import (
 )
 from ryeos.items.refs import ItemRef, Kind
 from ryeos.items.yaml import parse_yaml, yaml_text
-from ryeos.run.http_styles import JSON, PLACES
+from ryeos.run.http_bodies import FORM_TYPE, TEXT, MediaType, media_type_of
+from ryeos.run.http_styles import FORM, JSON, PLACES, QUERY
 
 CATEGORY = "api"
 MAX_DOCUMENT, MAX_CHOICES, MAX_DEPTH, MAX_NODES = 16 * 1024 * 1024, 500, 12, 3000
@@ -36,13 +37,21 @@ MAX_DESCRIPTION = 300
 METHODS = ("get", "post", "put", "patch", "delete", "head", "options")
 _MARKS = re.compile(r"[{}$\x00-\x1f\x7f]")
 _PLACE = re.compile(r"\{([^{}]*)\}")
+_ENCODED = re.compile(r"(%(?!00)[0-9A-Fa-f]{2})")
+_COOKIE_NAME = re.compile(r"[!#%&'*+.^_`|~0-9A-Za-z-]+")
+# A document of 3.0 says nothing by a body in these: "SHALL be ignored by consumers".
+_BODILESS = frozenset({"get", "head"})
 _HEADER = re.compile(r"[!#%&'*+.^_`|~0-9A-Za-z-]{1,80}")
 # Names that stand for something else in the config of a tool.
 _TAKEN = frozenset(
     {"anchor_path", "params_json", "project_path", "runtime_lib", "timeout", "tool_id", "tool_path"}
     | {"protocol", "user_space"}
 )
-_OWN_HEADERS = frozenset({"authorization", "content-length", "host", "cookie"})
+# Headers that say how the request itself is sent.
+_OWN_HEADERS = frozenset(
+    {"authorization", "connection", "content-encoding", "content-length", "cookie", "expect"}
+    | {"host", "keep-alive", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade"}
+)
 _IGNORED_HEADERS = frozenset({"accept", "content-type"})
 _MAX_DIGITS = 10
 _SAY_SERVER = "say it: --server https://HOST"
@@ -50,6 +59,8 @@ _KEPT = (
     *("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "multipleOf"),
     *("uniqueItems", "minProperties", "maxProperties"),
 )
+# What a document means that says the rules of a type and not the type.
+_TYPE_OF = {"properties": "object", "items": "array"}
 _TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
 
 
@@ -194,32 +205,22 @@ class _Operation:
     def _values(self, ref: ItemRef) -> dict[str, Any]:
         base = self._server()
         config: dict[str, Any] = {"method": self._method.upper()}
-        path, places = (
-            self._path,
-            {place: dict[str, Any]() for place in ("query", "header", "cookie")},
-        )
+        places = {place: dict[str, Any]() for place in ("query", "header", "cookie")}
+        in_path: dict[str, str] = {}
         for parameter in self._parameters():
             place, name = str(parameter.get("in")), str(parameter.get("name", ""))
             if place == "header" and name.lower() in _IGNORED_HEADERS:
                 continue  # the document says it elsewhere, by the rule of OpenAPI
-            own = self._add(name, self._styled_schema(parameter, place), parameter)
+            own = self._add(name, self._styled_schema(parameter, place), parameter, place)
             is_own = place == "header" and name.lower() in _OWN_HEADERS
             if place not in PLACES or is_own or not self._style(own, place, name, parameter):
                 self._drop(own, f"{place} {name}"[:80])
             elif place == "path":
-                path = path.replace(f"{{{name}}}", f"\0{own}\1")
+                in_path[name] = own
                 self._require(own)
             else:
-                spelt = _header(name) if place == "header" else _no_marks(name, place)
-                places[place][spelt] = f"{{{own}}}"
-        left = _PLACE.search(path)
-        if left:
-            raise OperationError(f"path: {left[0][:60]!r} is no parameter of it")
-        _no_marks(path.replace("\0", "").replace("\1", ""), "path")
-        filled = quote(path, safe="/:@!&'()*+,;=-._~").replace("%00", "{").replace("%01", "}")
-        if not filled.startswith("/"):
-            raise OperationError(f"path: expected one that begins with /, found {path[:60]!r}")
-        config["url"] = f"{base}{filled}"
+                places[place][_name_in(place, name)] = f"{{{own}}}"
+        config["url"] = f"{base}{self._filled_path(in_path)}"
         self._body(config)
         self._security(config, places)
         keys = {"query": "query", "header": "headers", "cookie": "cookies"}
@@ -242,6 +243,32 @@ class _Operation:
             "config": config,
         }
 
+    def _filled_path(self, parameters: Mapping[str, str]) -> str:
+        """The path with the tool's own names. Raises OperationError for one that is not sent so."""
+        path = self._path
+        missing = next((name for name in parameters if f"{{{name}}}" not in path), None)
+        if missing is not None:
+            raise OperationError(
+                f"path {missing[:60]}: expected {{{missing[:60]}}} in {path[:60]!r}"
+            )
+        if not path.startswith("/") or "?" in path or "#" in path:
+            expected = "one that begins with /, without ? and #"
+            raise OperationError(f"path: expected {expected}, found {path[:60]!r}")
+        unknown = next((one for one in _PLACE.findall(path) if one not in parameters), None)
+        if unknown is not None:
+            raise OperationError(f"path: {f'{{{unknown}}}'[:60]!r} is no parameter of it")
+        filled = ""
+        # Every second part is the name of a parameter; what is encoded in the document stays so.
+        for number, part in enumerate(_PLACE.split(path)):
+            if number % 2:
+                filled += f"{{{parameters[part]}}}"
+            elif part:
+                pieces = _ENCODED.split(_no_marks(part, "path"))
+                quoted = [quote(one, safe="/:@!&'()*+,;=-._~") for one in pieces]
+                pieces[::2] = quoted[::2]
+                filled += "".join(pieces)
+        return filled
+
     def _description(self) -> str:
         texts = (self._operation.get("summary"), self._operation.get("description"))
         text = next((one for one in texts if isinstance(one, str) and one.strip()), "")
@@ -256,14 +283,16 @@ class _Operation:
         listed = next(
             (one for one in (self._operation, self._entry, self._said) if one.get("servers")), {}
         ).get("servers")
-        server = listed[0] if isinstance(listed, list) and listed else {}
-        url = server.get("url") if isinstance(server, Mapping) else None
-        url = self._filled(url, server.get("variables")) if isinstance(url, str) else ""
-        if self._given_server:
-            is_relative = url.startswith("/") and not url.startswith("//")
-            start = re.match(r"https?://[^/]*", self._given_server)
-            url = f"{start[0]}{url}" if start and is_relative and url != "/" else self._given_server
-        elif not url:
+        first = listed[0] if isinstance(listed, list) and listed else {}
+        server = first if isinstance(first, Mapping) else {}
+        said = server.get("url")
+        url = said if isinstance(said, str) else ""
+        if self._given_server and ("://" in url or url.startswith("//")):
+            url = self._given_server
+        else:
+            url = self._filled(url, server.get("variables"))
+            url = _joined(self._given_server, url) if self._given_server else url
+        if not url:
             raise OperationError(f"servers: expected an address; {_SAY_SERVER}")
         url = _no_marks(url, "servers").rstrip("/")
         if not re.match(r"https?://[^/?#@\s]+(/[^?#\s]*)?$", url):
@@ -276,38 +305,61 @@ class _Operation:
             self._notes.append("of its servers this is the first")
         return url
 
-    @staticmethod
-    def _filled(url: str, variables: object) -> str:
+    def _filled(self, url: str, variables: object) -> str:
         """An address with the defaults of its variables. Raises OperationError without one."""
-        for name, one in variables.items() if isinstance(variables, Mapping) else ():
-            default = one.get("default") if isinstance(one, Mapping) else None
-            if f"{{{name}}}" in url and not isinstance(default, str | int):
-                raise OperationError(f"servers: expected a default of {str(name)[:40]!r}")
-            url = url.replace(f"{{{name}}}", str(default))
-        return url
+        known = variables if isinstance(variables, Mapping) else {}
+        chosen = dict[str, str]()
+        for name in _PLACE.findall(url):
+            if name not in known:
+                continue
+            said = known[name]
+            one = said if isinstance(said, Mapping) else {}
+            default, choices = one.get("default"), one.get("enum")
+            if isinstance(default, bool) or not isinstance(default, str | int):
+                raise OperationError(f"servers: expected a default of {name[:40]!r}")
+            if isinstance(choices, list) and default not in choices:
+                listed = ", ".join(map(str, choices))[:80] or "none"
+                raise OperationError(
+                    f"servers: {name[:40]}: expected one of {listed}, found {str(default)[:40]!r}"
+                )
+            chosen[name] = str(default)
+        if chosen and not self._given_server:
+            said = ", ".join(f"{name} {_plain(value)}" for name, value in chosen.items())
+            self._notes.append(f"of its server: {_plain(said)}")
+        return _PLACE.sub(lambda match: chosen.get(match[1], match[0]), url)
 
     # ------------------------------------------------------------------ what it takes
 
     def _parameters(self) -> Iterator[Mapping[str, Any]]:
+        """Those of the operation, and of its path those that it does not say anew."""
         found: dict[tuple[object, object], Mapping[str, Any]] = {}
         for listed in (self._entry.get("parameters"), self._operation.get("parameters")):
+            seen = set[tuple[object, object]]()
             for one in listed if isinstance(listed, list) else ():
                 parameter = _resolved(self._said, one)
                 if not isinstance(parameter, Mapping):
                     raise OperationError("parameters: expected objects")
-                found[parameter.get("in"), parameter.get("name")] = parameter
+                place, name = str(parameter.get("in")), str(parameter.get("name", ""))
+                key = (place, name.lower() if place == "header" else name)
+                if key in seen:
+                    raise OperationError(f"parameters: expected {place} {name[:60]!r} once")
+                seen.add(key)
+                found[key] = parameter
         yield from found.values()
 
-    def _add(self, name: str, schema: object, said: Mapping[str, Any]) -> str:
+    def _add(self, name: str, schema: object, said: Mapping[str, Any], place: str) -> str:
         """The name of a parameter, once it is among the properties."""
-        own = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_") or "value"
-        own = own if own[0].isalpha() else f"p_{own}"
+        plain = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_") or "value"
+        own = plain = plain if plain[0].isalpha() else f"p_{plain}"
         while own in self._properties or own in _TAKEN:
             own += "_"
         written = self._schema(schema)
         about = said.get("description")
-        if isinstance(about, str) and about.strip():
-            written["description"] = _plain(about)
+        text = about if isinstance(about, str) and about.strip() else ""
+        # Of two with one name a reader must see which is which.
+        text = f"({place} {name}) {text}" if own != plain else text
+        if text:
+            written["description"] = _plain(text)
         self._properties[own] = written
         if said.get("required") is True:
             self._require(own)
@@ -345,7 +397,7 @@ class _Operation:
         if style not in PLACES[place] or style == JSON or not isinstance(explode, bool):
             return False
         kinds = _kinds_of(self._properties[own])
-        is_plain = not kinds & {"array", "object"}
+        is_plain, reserved = not kinds & {"array", "object"}, parameter.get("allowReserved") is True
         if style == "deepObject":
             explode = True
             is_known = "object" in kinds
@@ -356,8 +408,10 @@ class _Operation:
             is_known = place != "cookie" or is_plain or not explode
         if not is_known:
             return False
-        if not is_plain or style in {"label", "matrix"}:
+        reserved = reserved and place == QUERY
+        if not is_plain or "null" in kinds or reserved or style in {"label", "matrix"}:
             self._styles[own] = {"style": style, "explode": explode, "name": name}
+            self._styles[own] |= {"reserved": True} if reserved else {}
         return True
 
     def _body(self, config: dict[str, Any]) -> None:
@@ -366,15 +420,34 @@ class _Operation:
             return
         content = body.get("content")
         listed = content if isinstance(content, Mapping) else {}
-        for kind, media in listed.items():
-            if _is_json(str(kind)):
-                schema = media.get("schema") if isinstance(media, Mapping) else None
-                config["body"] = f"{{{self._add('body', schema, body)}}}"
-                return
-        if body.get("required") is True:
-            found = ", ".join(map(str, listed))[:80] or "none"
-            raise OperationError(f"requestBody: expected JSON, found {found}")
-        self._notes.append("its body is of a form that is not sent, and may be left out")
+        chosen, found = self._body_kind(listed), ", ".join(map(str, listed))[:80] or "none"
+        is_ignored = self._method in _BODILESS and str(self._said.get("openapi")).startswith("3.0")
+        if chosen is None or is_ignored:
+            if body.get("required") is True:
+                expected = f"none in a {self._method.upper()}"
+                expected = expected if is_ignored else f"JSON, {FORM_TYPE} or text"
+                raise OperationError(f"requestBody: expected {expected}, found {found}")
+            self._notes.append("its body is of a form that is not sent, and may be left out")
+            return
+        kind, said = chosen
+        media = said if isinstance(said, Mapping) else {}
+        own = self._add("body", media.get("schema"), body, "the request's")
+        config |= {"body": f"{{{own}}}", "media_type": kind.text}
+        if len(listed) > 1:
+            self._notes.append(f"of the types of its body this is {kind.text}")
+        if kind.form == FORM:
+            styles = _form_styles(media.get("encoding"))
+            config |= {"body_styles": styles} if styles else {}
+
+    def _body_kind(self, content: Mapping[str, Any]) -> tuple[MediaType, object] | None:
+        """Of the media types of a body the first that is sent, JSON before forms before texts."""
+        known = list[tuple[MediaType, object]]()
+        for text, media in content.items():
+            kind = media_type_of(text)
+            schema = media.get("schema") if isinstance(media, Mapping) else None
+            if kind is not None and _suits(kind, self._schema(schema)):
+                known.append((kind, media))
+        return min(known, key=lambda one: (JSON, FORM, TEXT).index(one[0].form), default=None)
 
     def _schema(self, value: object) -> dict[str, Any]:
         return _schema_of(self._said, value, [MAX_NODES])
@@ -415,10 +488,12 @@ class _Operation:
         if (kind == "http" and said == "bearer") or kind in {"oauth2", "openIdConnect"}:
             return _Key(name, "TOKEN", "header", "Authorization", "bearer")
         spelt = str(scheme.get("name", ""))
+        if place == "header" and spelt.lower() in _OWN_HEADERS - {"authorization"}:
+            raise OperationError(f"security: a key in the header {spelt[:40]!r} is not sent")
         if kind == "apiKey" and place == "header":
             return _Key(name, "KEY", "header", _header(spelt), "api_key")
         if kind == "apiKey" and place in {"query", "cookie"}:
-            return _Key(name, "KEY", str(place), _no_marks(spelt, "security"), "api_key")
+            return _Key(name, "KEY", str(place), _name_in(str(place), spelt), "api_key")
         found = said if kind == "http" else place if kind == "apiKey" else kind
         raise OperationError(f"security: a key by {str(found)[:40]!r} is not sent")
 
@@ -468,6 +543,12 @@ class _Key:
     kind: str
 
 
+def _joined(given: str, url: str) -> str:
+    """An address of a document, relative to the one that a person gives, or that one itself."""
+    is_relative = url not in {"", "/"} and not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", url)
+    return urljoin(given, url) if is_relative else given
+
+
 def _require_all_sent(keys: Sequence[_Key], places: Mapping[str, Mapping[str, Any]]) -> None:
     """Raise OperationError where two keys, or a key and a parameter, have one place."""
     taken = {(place, str(name).lower()) for place, said in places.items() for name in said}
@@ -479,8 +560,41 @@ def _require_all_sent(keys: Sequence[_Key], places: Mapping[str, Mapping[str, An
 
 
 def _is_json(kind: str) -> bool:
-    plain = kind.partition(";")[0].strip().lower()
-    return plain == "application/json" or plain.endswith("+json")
+    said = media_type_of(kind)
+    return said is not None and said.form == JSON
+
+
+def _suits(kind: MediaType, schema: Mapping[str, Any]) -> bool:
+    """Whether a body of a schema may have a form in a media type."""
+    kinds = _kinds_of(schema)
+    if kind.form == FORM:
+        return "object" in kinds
+    return kind.form == JSON or bool(kinds - {"array", "object", "null"})
+
+
+def _form_styles(encoding: object) -> dict[str, Any]:
+    """How members of a form are written, where the document says it. Raises OperationError."""
+    styles: dict[str, Any] = {}
+    for name, said in encoding.items() if isinstance(encoding, Mapping) else ():
+        one = said if isinstance(said, Mapping) else {}
+        where = f"requestBody: encoding of {str(name)[:40]!r}"
+        if one.keys() & {"style", "explode", "allowReserved"}:
+            style = one.get("style", FORM)
+            explode = one.get("explode", style in {FORM, "deepObject"})
+            if style not in PLACES[QUERY] or style == JSON or not isinstance(explode, bool):
+                raise OperationError(f"{where}: expected a style of a query, found {style!r}")
+            if explode and style in {"spaceDelimited", "pipeDelimited"}:
+                raise OperationError(f"{where}: {style} has no form with explode")
+            styles[str(name)] = {"style": style, "explode": explode}
+            styles[str(name)] |= {"reserved": True} if one.get("allowReserved") is True else {}
+        elif "contentType" in one:
+            kind = media_type_of(one["contentType"])
+            if kind is None or kind.form == FORM:
+                raise OperationError(
+                    f"{where}: expected JSON or text, found {one['contentType']!r}"
+                )
+            styles |= {str(name): {"style": JSON}} if kind.form == JSON else {}
+    return styles
 
 
 def _kinds_of(schema: Mapping[str, Any]) -> set[str]:
@@ -495,7 +609,7 @@ def _kinds_of(schema: Mapping[str, Any]) -> set[str]:
             return set.intersection(*found) if key == "allOf" else set.union(*found)
     choices = schema.get("enum")
     if choices and not any(isinstance(one, list | dict) for one in choices):
-        return {"string"}
+        return {"string", "null"} if None in choices else {"string"}
     return set(_TYPES)
 
 
@@ -574,6 +688,8 @@ def _of_values(value: Mapping[str, Any]) -> dict[str, Any]:
         for one in (types if isinstance(types, list) else [types])
         if isinstance(one, str) and one in _TYPES
     ]
+    if not types:
+        named = [kind for word, kind in _TYPE_OF.items() if word in value][:1]
     if named and value.get("nullable") is True:
         named.append("null")
     written: dict[str, Any] = {"type": named[0] if len(named) == 1 else named} if named else {}
@@ -581,8 +697,11 @@ def _of_values(value: Mapping[str, Any]) -> dict[str, Any]:
         written["description"] = _plain(about)
     written |= {key: value[key] for key in _KEPT if isinstance(value.get(key), int | float)}
     if isinstance(choices, list) and named == ["string"]:
-        # A word that YAML reads as a number or as true is still a text to the server.
-        choices = [one if isinstance(one, str | None) else json.dumps(one) for one in choices]
+        # A word that YAML reads as an integer or as true is still a text to the server; of one that
+        # it reads as 1.1 no caller knows any more whether it was 1.10.
+        is_known = not any(isinstance(one, float) for one in choices)
+        texts = [one if isinstance(one, str | None) else json.dumps(one) for one in choices]
+        choices = texts if is_known else None
     if isinstance(choices, list) and 0 < len(choices) <= MAX_CHOICES:
         written["enum"] = [*choices, *([None] if "null" in named and None not in choices else [])]
     if isinstance(value.get("additionalProperties"), bool):
@@ -601,6 +720,15 @@ def _header(name: str) -> str:
     if not _HEADER.fullmatch(name):
         raise OperationError(f"header: expected a name, found {name[:60]!r}")
     return name
+
+
+def _name_in(place: str, name: str) -> str:
+    """The name of a parameter as a config has it. Raises OperationError for no name."""
+    if place == "header":
+        return _header(name)
+    if place == "cookie" and not _COOKIE_NAME.fullmatch(name):
+        raise OperationError(f"cookie: expected a name, found {name[:60]!r}")
+    return _no_marks(name, place)
 
 
 def _plain(text: str) -> str:

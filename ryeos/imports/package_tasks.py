@@ -3,152 +3,312 @@
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+from lillux.values import replace
 from ryeos.imports.plan import MAX_ITEMS, ImportSource, source_error, source_text
-from ryeos.imports.task_files import Part, Task, TaskFile
-from ryeos.imports.task_steps import Recipe, called_names, names_in_order, steps_of
+from ryeos.imports.runner_starts import PATTERN
+from ryeos.imports.shell_commands import OWN, UNKNOWN
+from ryeos.imports.task_files import MISE_NAME, Part, Task, TaskFile, part_text
+from ryeos.imports.task_steps import Follower, Follows, Recipe, Script
 from ryeos.imports.tool_texts import MAX_FILE
 
 # --- npm ------------------------------------------------------------------------------------------
 
-_NPM_RUN = re.compile(
-    r"(?<![\w./-])(?:(?:npm|pnpm|yarn|bun)(?:\s+(?:run-script|run|--[\w-]+|-[a-z]))*"
-    r"|npm-run-all2?|run-[sp])\s+"
-)
-_MISSING_NPM = "no script of this file"
+# Scripts that npm has by itself.
+_OWN_SCRIPTS = {
+    "restart": "npm stop --if-present && npm start",
+    "start": "node server.js",
+    "env": "env",
+}
 
 
-def read_package(source: ImportSource) -> TaskFile:
+class PackageFile:
+    """A package.json, as npm reads it.
+
+    name    of the package
+    spaces  patterns of the folders of its workspaces, None where they are said in another form
+    linked  folders of packages that it depends on
+    """
+
+    missing = "no script of this file"
+    problem = ""
+    parts: tuple[Part, ...] = ()
+    exported: frozenset[str] = frozenset()
+
+    def __init__(self, text: str, shown: str = "package.json") -> None:
+        self.said = _mapping(_json(text, shown), shown, "an object")
+        scripts = _mapping(self.said.get("scripts") or {}, shown, "scripts: an object")
+        self.scripts: dict[str, object] = {str(name): text for name, text in scripts.items()}
+        self.name = str(self.said.get("name") or "")
+        spaces = self.said.get("workspaces") or []
+        spaces = spaces.get("packages", []) if isinstance(spaces, Mapping) else spaces
+        is_read = isinstance(spaces, list) and all(
+            isinstance(one, str) and not one.startswith("!") for one in spaces
+        )
+        self.spaces: tuple[str, ...] | None = tuple(spaces) if is_read else None
+        self.linked = tuple(_linked(self.said))
+
+    def recipe(self, name: str) -> Recipe | None:
+        """Before ``test`` npm runs ``pretest``, which has its own ``prepretest`` by hand alone.
+
+        ``node --run`` runs a script alone.
+        """
+        if name.startswith("alone\n"):
+            found = self.recipe(name.removeprefix("alone\n"))
+            return found and replace(found, before=(), after=())
+        text = self.scripts.get(name, _OWN_SCRIPTS.get(name))
+        if not isinstance(text, str):
+            return None
+        return Recipe(
+            lines=(text,),
+            scripts=(Script(text, text.replace(OWN, UNKNOWN)),),
+            before=tuple(one for one in (f"pre{name}",) if self._is_script(one)),
+            after=tuple(one for one in (f"post{name}",) if self._is_script(one)),
+        )
+
+    def _is_script(self, name: str) -> bool:
+        return isinstance(self.scripts.get(name), str)
+
+    def started(self, words: Sequence[str]) -> list[str]:
+        """The script of a name; those of a pattern, in which ``*`` stops at a colon."""
+        found = list[str]()
+        for word in words[:1]:
+            if word.startswith(PATTERN) and "*" in word:
+                pattern = _pattern(word.removeprefix(PATTERN))
+                found += [one for one in self.scripts if pattern.fullmatch(one)]
+            else:
+                found.append(word.removeprefix(PATTERN))
+        return found
+
+    def first(self) -> tuple[str, ...]:
+        """Nothing: npm starts no program for every script."""
+        return ()
+
+    def first_scripts(self) -> tuple[Script, ...]:
+        """Nothing: as `first`."""
+        return ()
+
+    def variables_of(self, _: Sequence[str]) -> Iterator[str]:
+        """Nothing: scripts have no variables of their own."""
+        yield from ()
+
+    def changes(self, _: frozenset[str], __: frozenset[str]) -> list[str]:
+        """Nothing: no variable chooses a script."""
+        return []
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    pieces = re.split(r"(\*+)", text.replace("/**", "**"))
+    kinds = {True: ".*", False: "[^:\n]*"}
+    return re.compile(
+        "".join(kinds[len(one) > 1] if one.startswith("*") else re.escape(one) for one in pieces)
+    )
+
+
+def _linked(said: Mapping[str, Any]) -> Iterator[str]:
+    """The folders of dependencies by ``file:`` and ``link:``."""
+    for key in ("dependencies", "devDependencies", "optionalDependencies"):
+        listed = said.get(key)
+        for value in listed.values() if isinstance(listed, Mapping) else ():
+            mark, _, place = str(value).partition(":")
+            if mark in {"file", "link"} and place and not place.endswith((".tgz", ".gz")):
+                yield place
+
+
+def read_package(source: ImportSource, follow: Follower) -> TaskFile:
     """The scripts, each with what npm runs before and after it."""
-    said = _mapping(_json(source), source, "an object")
-    scripts = _mapping(said.get("scripts") or {}, source, "scripts: an object")
+    file = PackageFile(source_text(source.path, MAX_FILE), str(source.path))
+    said = file.said
     described = said.get("scripts-info") or said.get("ntl", {}) or {}
     described = described.get("descriptions", described) if isinstance(described, Mapping) else {}
-    texts = {str(name): text for name, text in scripts.items() if isinstance(text, str)}
-    recipes = {name: _npm_recipe(name, texts) for name in texts}
-    names = [str(name) for name in scripts if not _runs_with_another(str(name), texts)]
-    tasks = [
-        _npm_task(name, scripts[name], recipes, described.get(name)) for name in names[:MAX_ITEMS]
-    ]
+    followed = follow(source.path.parent, "npm", "package.json", file)
+    names = [name for name in file.scripts if not _runs_with_another(name, file)]
+    tasks = [_npm_task(name, file, followed, described.get(name)) for name in names[:MAX_ITEMS]]
     return TaskFile("npm", tasks, left_out=names[MAX_ITEMS:])
 
 
-def _npm_recipe(name: str, texts: Mapping[str, str]) -> Recipe:
-    """Before ``test`` npm runs ``pretest``, which has a ``prepretest`` of its own by hand alone."""
-    lines = (texts[name],)
-    return Recipe(
-        lines=lines,
-        before=tuple(one for one in (f"pre{name}",) if one in texts),
-        calls=called_names(lines, _NPM_RUN, texts),
-        after=tuple(one for one in (f"post{name}",) if one in texts),
-    )
-
-
-def _npm_task(name: str, text: object, recipes: Mapping[str, Recipe], about: object) -> Task:
+def _npm_task(name: str, file: PackageFile, followed: Follows, about: object) -> Task:
+    text = file.scripts[name]
     if not isinstance(text, str):
         return Task(name=name, steps=(), command=("npm",), problem="expected a text")
+    found = followed.follow(name)
     return Task(
         name=name,
-        steps=steps_of(name, recipes, _MISSING_NPM),
+        steps=found.steps,
         command=("npm", "run", "--silent", "--", name),
         description=about if isinstance(about, str) else f"npm run {name}: {text}",
         takes_words=True,
+        parts=found.parts,
         notes=("what it calls in node_modules is not pinned",),
+        problem=found.problem,
     )
 
 
-def _runs_with_another(name: str, texts: Mapping[str, str]) -> bool:
+def _runs_with_another(name: str, file: PackageFile) -> bool:
     return any(
-        name.startswith(mark) and name.removeprefix(mark) in texts for mark in ("pre", "post")
+        name.startswith(mark) and isinstance(file.scripts.get(name.removeprefix(mark)), str)
+        for mark in ("pre", "post")
     )
 
 
-def _json(source: ImportSource) -> object:
+def _json(text: str, shown: str) -> object:
     try:
-        return json.loads(source_text(source.path, MAX_FILE))
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise source_error(str(source.path), f"expected JSON: {error}") from None
+        raise source_error(shown, f"expected JSON: {error}") from None
 
 
-def _mapping(value: object, source: ImportSource, expected: str) -> Mapping[str, Any]:
+def _mapping(value: object, shown: str, expected: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise source_error(str(source.path), f"expected {expected}")
+        raise source_error(shown, f"expected {expected}")
     return value
 
 
 # --- mise -----------------------------------------------------------------------------------------
 
-_MISE_RUN = re.compile(r"(?<![\w./-])mise\s+(?:run|r|tasks\s+run)\s+")
-_MISSING_MISE = "no task of this file: mise looks for it elsewhere"
+_MAX_DEPTH = 10
+_STARTS = re.compile(r"^(?:hooks|watch_files)\b|\._\.source\b|\.postinstall$|credential_command$")
+_EXEC = re.compile(r"exec\(\s*command\s*=\s*(\\?[\"'])(.*?)\1")
+_TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 
 
 class _MiseTaskError(ValueError):
     """A task that says something that is not read."""
 
 
-def read_mise(source: ImportSource) -> TaskFile:
-    """The tasks but hidden ones, each with those that it depends on."""
-    try:
-        said = tomllib.loads(source_text(source.path, MAX_FILE))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise source_error(str(source.path), f"expected TOML: {error}") from None
-    listed = _mapping(said.get("tasks") or {}, source, "tasks: a table")
-    tables = {
-        str(name): task if isinstance(task, Mapping) else {"run": task}
-        for name, task in listed.items()
-    }
-    recipes: dict[str, Recipe] = {}
-    problems: dict[str, str] = {}
-    for name, table in tables.items():
+class MiseFile:
+    """A mise.toml, as mise reads it."""
+
+    missing = "no task of this file: mise looks for it elsewhere"
+    problem = ""
+    parts: tuple[Part, ...] = ()
+    exported: frozenset[str] = frozenset()
+
+    def __init__(self, text: str, shown: str = "mise.toml") -> None:
         try:
-            recipes[name] = _mise_recipe(table, tables)
+            said = tomllib.loads(text)
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            raise source_error(shown, f"expected TOML: {error}") from None
+        listed = _mapping(said.get("tasks") or {}, shown, "tasks: a table")
+        self.tables: dict[str, Mapping[str, Any]] = {
+            str(name): task if isinstance(task, Mapping) else {"run": task}
+            for name, task in listed.items()
+        }
+        self._first = tuple(f"before every task: {one}" for one in _mise_sources(said))
+        config = said.get("task_config")
+        self._folder = config.get("dir", "") if isinstance(config, Mapping) else ""
+
+    def recipe(self, name: str) -> Recipe | None:
+        """What mise does for a task."""
+        table = self.tables.get(name)
+        if table is None:
+            return None
+        try:
+            found = _mise_recipe(table, self.tables, table.get("dir", self._folder))
+            return replace(
+                found,
+                before=tuple(map(self._by_alias, found.before)),
+                calls=tuple(map(self._by_alias, found.calls)),
+                after=tuple(map(self._by_alias, found.after)),
+                parts=tuple(replace(part, where=f"tasks.{name}") for part in found.parts),
+            )
         except _MiseTaskError as error:
-            problems[name] = str(error)
-            recipes[name] = Recipe(lines=("what it runs is not read",))
-    first = tuple(f"before every task: {one}" for one in _mise_sources(said))
-    names = [name for name, table in tables.items() if table.get("hide") is not True]
-    tasks = [_mise_task(name, tables, recipes, problems, first) for name in names[:MAX_ITEMS]]
+            return Recipe(lines=("what it runs is not read",), problem=str(error))
+
+    def started(self, words: Sequence[str]) -> list[str]:
+        """The tasks of names and patterns; ``default`` by itself."""
+        names = _all_matching(list(words) or ["default"], self.tables)
+        return [self._by_alias(one) for one in names]
+
+    def _by_alias(self, name: str) -> str:
+        """The name of the task that an alias stands for."""
+        if name in self.tables:
+            return name
+        for one, table in self.tables.items():
+            aliases = table.get("alias", table.get("aliases", ()))
+            listed = aliases if isinstance(aliases, list) else [aliases]
+            if name in listed:
+                return one
+        return name
+
+    def first(self) -> tuple[str, ...]:
+        """What mise runs for the variables of any task."""
+        return self._first
+
+    def first_scripts(self) -> tuple[Script, ...]:
+        """The commands of templates."""
+        found = [(one, _EXEC.findall(one)) for one in self._first]
+        return tuple(Script(line, text) for line, texts in found for _, text in texts)
+
+    def variables_of(self, _: Sequence[str]) -> Iterator[str]:
+        """Nothing: variables of mise are those of the environment."""
+        yield from ()
+
+    def changes(self, _: frozenset[str], __: frozenset[str]) -> list[str]:
+        """Nothing: no variable chooses a task."""
+        return []
+
+
+def read_mise(source: ImportSource, follow: Follower) -> TaskFile:
+    """The tasks but hidden ones, each with those that it depends on."""
+    file = MiseFile(source_text(source.path, MAX_FILE), str(source.path))
+    followed = follow(source.path.parent, "mise", source.path.name, file)
+    others = _other_files(source)
+    names = [name for name, table in file.tables.items() if table.get("hide") is not True]
+    tasks = [_mise_task(name, file, followed, others) for name in names[:MAX_ITEMS]]
     return TaskFile("mise", tasks, left_out=names[MAX_ITEMS:])
 
 
 def _mise_task(
-    name: str,
-    tables: Mapping[str, Mapping[str, Any]],
-    recipes: Mapping[str, Recipe],
-    problems: Mapping[str, str],
-    first: tuple[str, ...],
+    name: str, file: MiseFile, followed: Follows, others: Mapping[str, Mapping[str, Any]]
 ) -> Task:
-    owners = names_in_order(name, recipes)
-    files = [tables[one].get("file") for one in owners if one in tables]
-    about = tables[name].get("description")
-    broken = [
-        f"{one}: {problems[one]}" if one != name else problems[one]
-        for one in owners
-        if one in problems
-    ]
+    found = followed.follow(name)
+    about = file.tables[name].get("description")
     return Task(
         name=name,
-        steps=(*first, *steps_of(name, recipes, _MISSING_MISE)),
+        steps=found.steps,
         command=("mise", "run", "--quiet", name, "--"),
         description=about if isinstance(about, str) else "",
         takes_words=True,
-        parts=tuple(
-            Part(path=file, where=f"tasks.{name}") for file in files if isinstance(file, str)
-        ),
-        notes=("mise also reads its settings of folders above, and of your home",),
-        problem="; ".join(broken),
+        parts=found.parts,
+        notes=("mise also reads its other files here, in folders above, and of your home",),
+        problem="; ".join(filter(None, [found.problem, *_said_again(found.names, others)])),
     )
 
 
-def _mise_recipe(table: Mapping[str, Any], tables: Mapping[str, object]) -> Recipe:
+def _said_again(names: Sequence[str], others: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Tasks that another file of mise says too: which of them runs is not read."""
+    for place, tasks in others.items():
+        yield from (f"{place} says {one} too" for one in names if one in tasks)
+
+
+def _other_files(source: ImportSource) -> dict[str, Mapping[str, Any]]:
+    """The tasks of the further files of mise that lie beside one."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for path in sorted(source.path.parent.glob("*mise*.toml")):
+        if path.name == source.path.name or not MISE_NAME.fullmatch(path.name):
+            continue
+        try:
+            tasks = tomllib.loads(part_text(path.parent, path.name) or "").get("tasks")
+        except (tomllib.TOMLDecodeError, RecursionError):
+            tasks = None
+        found[path.name] = tasks if isinstance(tasks, Mapping) else {}
+    return found
+
+
+def _mise_recipe(table: Mapping[str, Any], tables: Mapping[str, object], folder: object) -> Recipe:
     """What mise does for one table. Raises _MiseTaskError."""
     run, file = table.get("run", ""), table.get("file", "")
+    if "extends" in table:
+        raise _MiseTaskError("extends: what a template says is not read")
     if not isinstance(file, str):
         raise _MiseTaskError("file: expected a text")
-    lines, calls = list[str](), list[str]()
+    lines, calls, scripts = list[str](), list[str](), list[Script]()
+    for key, value in table.items():
+        lines += [] if key in {"run", "description"} else _programs(value, key)
     shell = table.get("shell")
     if isinstance(shell, str | list):
         lines.append(
@@ -157,6 +317,7 @@ def _mise_recipe(table: Mapping[str, Any], tables: Mapping[str, object]) -> Reci
     for one in run if isinstance(run, list) else [run]:
         if isinstance(one, str):
             lines += [one] if one else []
+            scripts.append(Script(one, _TEMPLATE.sub(UNKNOWN, one)))
             continue
         names = _named_tasks(one)
         lines.append(f"the tasks {', '.join(names)}")
@@ -170,9 +331,20 @@ def _mise_recipe(table: Mapping[str, Any], tables: Mapping[str, object]) -> Reci
     return Recipe(
         lines=tuple(lines),
         before=tuple(_matching(table.get("depends"), tables)),
-        calls=(*_all_matching(calls, tables), *called_names(lines, _MISE_RUN, tables)),
+        calls=tuple(_all_matching(calls, tables)),
         after=tuple(_matching(table.get("depends_post"), tables)),
+        scripts=tuple(scripts),
+        parts=(Part(path=file, where="file"),) if file else (),
+        folder=_mise_folder(folder),
     )
+
+
+def _mise_folder(folder: object) -> str | None:
+    """Where a task runs; None for what a template or an absolute path says."""
+    if not isinstance(folder, str):
+        return None
+    plain = re.sub(r"^\{\{\s*(?:config_root|cwd)\s*\}\}/?", "", folder)
+    return None if "{{" in plain or plain[:1] in {"/", "~"} else plain
 
 
 def _named_tasks(entry: object) -> list[str]:
@@ -180,7 +352,8 @@ def _named_tasks(entry: object) -> list[str]:
     if isinstance(entry, Mapping) and len({"task", "tasks"} & entry.keys()) == 1:
         named = entry.get("tasks", [entry.get("task")])
         if isinstance(named, list) and named and all(isinstance(one, str) for one in named):
-            return [one.split()[0] for one in named if one.split()]
+            names = [one.split()[0] for one in named if one.split()]
+            return _plain_names(names, "run")
     raise _MiseTaskError('run: expected a text, {task = "NAME"}, or a list of them')
 
 
@@ -194,7 +367,15 @@ def _matching(value: object, tables: Mapping[str, object]) -> Iterator[str]:
         if not isinstance(named, str) or not named.split():
             raise _MiseTaskError("depends: expected names of tasks")
         names.append(named.split()[0])
-    yield from _all_matching(names, tables)
+    yield from _all_matching(_plain_names(names, "depends"), tables)
+
+
+def _plain_names(names: list[str], key: str) -> list[str]:
+    """Names of tasks as they are. Raises _MiseTaskError for those that mise computes."""
+    for name in names:
+        if "{{" in name or "{%" in name or name.startswith("//"):
+            raise _MiseTaskError(f"{key}: {name[:60]}: expected the name of a task of this file")
+    return names
 
 
 def _all_matching(names: list[str], tables: Mapping[str, object]) -> Iterator[str]:
@@ -204,12 +385,21 @@ def _all_matching(names: list[str], tables: Mapping[str, object]) -> Iterator[st
 
 
 def _mise_sources(said: Mapping[str, Any]) -> Iterator[str]:
-    """Programs that mise starts for the variables of any task."""
-    env = said.get("env")
-    for one in env if isinstance(env, list) else [env]:
-        special = one.get("_") if isinstance(one, Mapping) else None
-        if isinstance(special, Mapping) and special.get("source"):
-            yield f"env._.source = {json.dumps(special['source'], default=str)}"
-        for name, value in one.items() if isinstance(one, Mapping) else ():
-            if isinstance(value, str) and "exec(" in value:
-                yield f"env.{name} = {value}"
+    """Programs that mise starts for any task: for variables, by templates, hooks and tools."""
+    for key, value in said.items():
+        if key != "tasks":
+            yield from _programs(value, key)
+
+
+def _programs(value: object, path: str, depth: int = 0) -> Iterator[str]:
+    """Texts of a table by which mise starts a program, each with its place."""
+    if depth > _MAX_DEPTH:
+        yield f"{path} = {json.dumps(value, default=str)}"
+    elif isinstance(value, Mapping):
+        for key, one in value.items():
+            yield from _programs(one, f"{path}.{key}", depth + 1)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _programs(one, path, depth + 1)
+    elif isinstance(value, str) and ("exec(" in value or _STARTS.search(path)):
+        yield f"{path} = {json.dumps(value, ensure_ascii=False)}"

@@ -9,9 +9,10 @@ from typing import Any
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError, UnsafePathError
 from lillux.files import require_plain_path
-from lillux.schema_keywords import SchemaError, describe_value
+from lillux.schema import SchemaError
 from lillux.schema_repair import readable_schema
 from lillux.values import dataclass, field
+from lillux.wording import describe_value
 from ryeos.items.errors import UsageError
 from ryeos.items.yaml import with_entry, without_entry, yaml_text
 

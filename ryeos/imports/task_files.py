@@ -3,6 +3,7 @@
 A file of its own: each reader gives it, and `ryeos.imports.tasks` imports the readers.
 """
 
+import re
 from pathlib import Path
 
 from lillux.errors import LilluxError
@@ -14,6 +15,8 @@ from ryeos.imports.tool_texts import MAX_FILE
 
 MAX_LINE = 2000
 """Characters of a line that are read to know what it is."""
+MISE_NAME = re.compile(r"\.?mise(?:\.[\w-]+)*\.toml")
+"""Files by which mise finds tasks in a folder."""
 _MAX_TEXT = 300
 
 
@@ -21,12 +24,14 @@ _MAX_TEXT = 300
 class Part:
     """A further file that a runner reads, by its path from the folder of the file with the tasks.
 
-    ``where`` is the line that names it. The runner goes on without one that is optional.
+    ``where`` is the line that names it. The runner goes on without one that is optional. A pattern
+    stands for its files, which are parts too: no other may appear.
     """
 
     path: str
     where: str
     is_optional: bool = False
+    is_pattern: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,70 +1,137 @@
 """Everything that a task runs, in the order in which its runner does it. Pure.
 
 A runner knows recipes by their names. A recipe runs others before its own lines, others after them,
-and its lines may call some: a person who is asked about one of them sees them all.
+and its lines may start some: a person who is asked about one of them sees them all.
 """
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
 
 from lillux.values import dataclass
+from ryeos.imports.task_files import Part
 
 MAX_STEPS, MAX_SHOWN, _MAX_NAMES = 1000, 64 * 1024, 2000
 """Lines, and characters, that a person can be expected to read before one task is signed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What a shell gets at once: as a person sees it, and with the values that are known."""
+
+    shown: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """What a runner does for one name.
 
-    before  names that run first
-    lines   its own lines
-    calls   names that its lines start by the runner's own command
-    after   names that run last
+    before   names that run first
+    lines    its own lines
+    calls    names that its lines start by the runner's own command
+    after    names that run last
+    scripts  its lines as a shell gets them
+    folder   where they run, from the folder of the file; None for one that is not known
+    parts    files that it runs
+    problem  why what it runs cannot be shown
     """
 
     lines: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    scripts: tuple[Script, ...] = ()
+    folder: str | None = ""
+    parts: tuple[Part, ...] = ()
+    problem: str = ""
 
 
-def steps_of(name: str, recipes: Mapping[str, Recipe], missing: str) -> tuple[str, ...]:
-    """The lines that run for a name, those of others with the name of their recipe before them.
+class Recipes(Protocol):
+    """Recipes by their names."""
 
-    Each recipe is shown once, where it runs first. ``missing`` is said of a name without a recipe.
-    More than `MAX_STEPS` lines are returned where there are more than a person reads.
+    def get(self, name: str, /) -> Recipe | None:
+        """The recipe of a name; None for none."""
+        ...
+
+
+class RunnerFile(Protocol):
+    """A file with tasks, as its runner reads it.
+
+    missing  what is said of a name without a recipe
+    parts    the further files that the runner reads with it
+    problem  why no task of it can be shown
     """
-    found = []
-    for owner, line in islice(_in_order(name, recipes, missing), MAX_STEPS + 1):
-        plain = " ".join(line.split())
-        plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in plain)
-        if plain:
-            found.append(plain if owner == name else f"{owner}: {plain}")
-    return tuple(found)
+
+    missing: str
+    problem: str
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The further files, by their paths from the folder that the runner starts in."""
+        ...
+
+    @property
+    def exported(self) -> frozenset[str]:
+        """The variables that it gives to what its lines start."""
+        ...
+
+    def recipe(self, name: str) -> Recipe | None:
+        """What the runner does for a name."""
+        ...
+
+    def started(self, words: Sequence[str]) -> list[str]:
+        """The names that run for the words behind the runner's command; all by itself for none."""
+        ...
+
+    def first(self) -> tuple[str, ...]:
+        """The lines that run whatever name is asked for."""
+        ...
+
+    def first_scripts(self) -> tuple[Script, ...]:
+        """What of these a shell gets."""
+        ...
+
+    def variables_of(self, lines: Sequence[str]) -> Iterator[str]:
+        """The variables that lines use, each on a line."""
+        ...
+
+    def changes(self, given: frozenset[str], exported: frozenset[str]) -> list[str]:
+        """The variables that change which names run, of those given, and of the environment."""
+        ...
 
 
-def too_much(steps: Sequence[str]) -> str:
-    """Why these lines are more than a person reads; ``""`` for few enough."""
-    if len(steps) > MAX_STEPS:
-        return f"it runs more than {MAX_STEPS} lines, more than a person reads"
-    size = sum(map(len, steps))
-    if size > MAX_SHOWN:
-        return f"its lines have {size} characters; expected at most {MAX_SHOWN}"
-    return ""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Followed:
+    """Everything that a task runs, with the files that say so, and why it cannot be shown.
+
+    ``own`` are the lines of the first file.
+    """
+
+    steps: tuple[str, ...]
+    own: tuple[str, ...]
+    names: tuple[str, ...]
+    parts: tuple[Part, ...]
+    problem: str
 
 
-def names_in_order(name: str, recipes: Mapping[str, Recipe]) -> tuple[str, ...]:
-    """The names that run for a name, itself among them."""
-    owners = (owner for owner, _ in _in_order(name, recipes, "", every=True))
-    return tuple(dict.fromkeys(owners))
+class Follows(Protocol):
+    """A file whose lines are followed into others."""
+
+    def follow(self, name: str) -> Followed:
+        """Everything that runs for a name of the file."""
+        ...
 
 
-def _in_order(
-    name: str, recipes: Mapping[str, Recipe], missing: str, *, every: bool = False
-) -> Iterator[tuple[str, str]]:
+Follower = Callable[[Path, str, str, RunnerFile], Follows]
+"""Follows the lines of a file in a folder, by its runner and its name."""
+
+
+def walk(name: str, recipes: Recipes, missing: str) -> Iterator[tuple[str, str | None]]:
+    """Each name that runs for a name with None where it is met first, and with each of its lines.
+
+    It ends in more than `MAX_STEPS` lines where there are more names than a person reads.
+    """
     seen: set[str] = set()
     todo: list[tuple[str, bool]] = [(name, False)]  # a stack: chains may be long
     while todo:
@@ -79,25 +146,33 @@ def _in_order(
         if len(seen) > _MAX_NAMES:
             yield from [(one, "and more")] * (MAX_STEPS + 1)
             return
-        if recipe is None or every:
+        yield one, None
+        if recipe is None:
             yield one, missing
-        if recipe is not None:
+        else:
             todo += [(after, False) for after in reversed([*recipe.calls, *recipe.after])]
             todo.append((one, True))
             todo += [(before, False) for before in reversed(recipe.before)]
 
 
-def called_names(
-    lines: Sequence[str], command: re.Pattern[str], known: Mapping[str, object]
-) -> tuple[str, ...]:
-    """The known names that stand behind a runner's command in these lines."""
-    found: dict[str, None] = {}
-    for line in lines:
-        for start in command.finditer(line):
-            rest = re.split(r"[;&|()<>]", line[start.end() : start.end() + 2000], maxsplit=1)[0]
-            for word in (word.strip("'\"") for word in rest.split()):
-                if "*" in word:
-                    found |= dict.fromkeys(one for one in known if fnmatchcase(one, word))
-                elif word in known:
-                    found[word] = None
-    return tuple(found)
+def shown_step(owner: str, line: str) -> str:
+    """A line for a person, with the name that it belongs to; ``""`` for a blank one."""
+    plain = _plain(line)
+    return f"{_plain(owner)}: {plain}" if plain and owner else plain
+
+
+def _plain(text: str) -> str:
+    plain = " ".join(text.split())
+    if not plain.isprintable():
+        plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in plain)
+    return plain
+
+
+def too_much(steps: Sequence[str]) -> str:
+    """Why these lines are more than a person reads; ``""`` for few enough."""
+    if len(steps) > MAX_STEPS:
+        return f"it runs more than {MAX_STEPS} lines, more than a person reads"
+    size = sum(map(len, steps))
+    if size > MAX_SHOWN:
+        return f"its lines have {size} characters; expected at most {MAX_SHOWN}"
+    return ""

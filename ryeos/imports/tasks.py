@@ -6,6 +6,7 @@ has appeared that was not there. The person sees everything that the runner will
 Nothing is run here, but ``just``, which prints what it reads; ``just`` evaluates nothing for that.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,8 @@ from ryeos.imports.plan import (
     plain_name,
     shown_path,
 )
-from ryeos.imports.task_files import Part, Task, TaskFile, plain_line
-from ryeos.imports.task_steps import too_much
+from ryeos.imports.task_files import MISE_NAME, Part, Task, TaskFile, plain_line
+from ryeos.imports.task_steps import Follower, too_much
 from ryeos.imports.tool_texts import MAX_FILE, NAME_OF_TASK, distinct, schema_of
 from ryeos.items.headers import parse_header
 from ryeos.items.line_ends import lf_bytes, pinned_bytes
@@ -37,11 +38,16 @@ _RIGHTS = {
     "programs": "any",
     "env": [],
 }
+# The names by which a runner finds its file, for those that take no other one.
+_READ_NAMES = {
+    "npm": ("package.json", re.compile(r"package\.json")),
+    "mise": ("mise.toml", MISE_NAME),
+}
 
 
 def read_tasks(source: ImportSource) -> ImportPlan:
     """A tool for each task of a file. Raises RyeError `IMPORT_UNREADABLE`."""
-    said = _reader_of(source.path)(source)
+    said = _said_by(source)
     items = tuple(_item(task, said.runner, source) for task in said.tasks)
     origin = shown_path(source.path, source.project)
     none = [] if items else [f"{origin}: no tasks in it"]
@@ -49,9 +55,16 @@ def read_tasks(source: ImportSource) -> ImportPlan:
     return ImportPlan(items, notes, len(said.left_out))
 
 
-def _reader_of(path: Path) -> Callable[[ImportSource], TaskFile]:
+def _said_by(source: ImportSource) -> TaskFile:
+    """The tasks of a file, followed into the files that their lines start."""
+    from ryeos.imports.followed_tasks import FollowedTasks
+
+    return _reader_of(source.path)(source, FollowedTasks)
+
+
+def _reader_of(path: Path) -> Callable[[ImportSource, Follower], TaskFile]:
     name = path.name.lower()
-    if name == "package.json":
+    if name.endswith(".json"):
         from ryeos.imports.package_tasks import read_package
 
         return read_package
@@ -78,6 +91,7 @@ def _item(task: Task, runner: str, source: ImportSource) -> ProposedItem:
     inside = path_inside(source.path.resolve().parent, base)
     if inside not in ("", "."):
         problems.append(f"expected the file in {base}, where its runner looks for it")
+    problems.append(_problem_of_name(runner, source.path.name))
     held = _Held(source.path.parent, base)
     for part in (Part(path=source.path.name, where="the file"), *task.parts):
         held.add(part)
@@ -110,6 +124,14 @@ def _item(task: Task, runner: str, source: ImportSource) -> ProposedItem:
         ),
         problems=tuple(problems),
     )
+
+
+def _problem_of_name(runner: str, name: str) -> str:
+    """What keeps a runner from reading this file: then others would run than are shown."""
+    read_name = _READ_NAMES.get(runner)
+    if read_name is None or read_name[1].fullmatch(name):
+        return ""
+    return f"{runner} reads {read_name[0]} alone, and would not run what {name} says: rename it"
 
 
 def _text(ref: ItemRef, description: str, said: TaskItem, page: HelpPage) -> str:
@@ -157,7 +179,7 @@ def further_files(said: TaskItem, base: Path) -> list[FurtherFile]:
 def _untrue(said: TaskItem, base: Path) -> Iterator[str]:
     source = ImportSource(path=base / said.files[0][0], project=base, base=base)
     try:
-        tasks = _reader_of(source.path)(source).tasks
+        tasks = _said_by(source).tasks
     except LilluxError as error:
         yield f"its file is not read: {error}"
         return
@@ -216,6 +238,9 @@ class _Held:
     def add(self, part: Part) -> None:
         """Pin a part as it is: its bytes, or that it is not there."""
         shown = f"{part.where}: {plain_line(part.path)[:80]}"
+        if part.is_pattern:
+            self._add_pattern(part, shown)
+            return
         try:
             place = path_inside((self._folder / part.path).resolve(), self._base)
             if place is None or set("$*?[\\") & set(part.path) or part.path.startswith("~"):
@@ -235,3 +260,14 @@ class _Held:
             return
         if place not in dict(self.files):
             self.files.append((place, sha256_hex(lf_bytes(data))))
+
+    def _add_pattern(self, part: Part, shown: str) -> None:
+        """Hold that no more files of a pattern appear; those that are there are parts too."""
+        above, _, name = part.path.rpartition("/")
+        place = path_inside((self._folder / above).resolve(), self._base)
+        if place is None or set("$*?[\\~") & set(above) or set("\\~$") & set(name):
+            self.problems.append(f"{shown}: a part that cannot be pinned")
+            return
+        held = f"{place}/{name}" if place not in {"", "."} else name
+        if held not in self.absent:
+            self.absent.append(held)

@@ -167,6 +167,9 @@ def words(given):
         values = [str(one) for one in (value if isinstance(value, list) else [value])]
         if kind == "switch":
             named += [flag] if value is True else []
+        elif kind == "pair":
+            yes, no = flag.split()
+            named += [yes if value is True else no]
         elif kind == "assign":
             named += [f"{{flag}}={{one}}" for one in values]
         elif not flag:

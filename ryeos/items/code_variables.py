@@ -2,7 +2,7 @@
 
 A folder of modules, a preloaded library, or a script that each shell reads first: where such a
 variable names a file of a project, an agent that may write there would say what runs in the user's
-own tools. The PATH has its own rule, see `ryeos.items.places.folders_in_projects`.
+own tools. The PATH has its own rule, see `ryeos.items.path_links`.
 
 It is a file of its own because most environments have no such variable, and import nothing for it.
 """
@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from ryeos.items.places import names_code
+from ryeos.items.places import COMMAND_VARIABLES, names_code
 
 _FILES = ("BASH_ENV", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "ZDOTDIR", "PHPRC")
 # Node.js looks for what these name in the folder that it is started in, which is the project.
@@ -34,7 +34,10 @@ def left_of_variables(
     found = {}
     for name, value in env.items():
         if names_code(name):
-            kept = _left_of(name, value, platform, is_inside)
+            if name in COMMAND_VARIABLES:
+                kept = _left_of_command(value, env.get("HOME", ""), is_inside)
+            else:
+                kept = _left_of(name, value, platform, is_inside)
             if kept != value:
                 found[name] = kept
     return found
@@ -105,6 +108,16 @@ def _left_of(name: str, value: str, platform: str, is_inside: Callable[[str], bo
         return separator.join(one for one in entries if not (one and is_inside(one)))
     paths = _paths_in(value, platform)
     return "" if any(not _is_absolute(one) or is_inside(one) for one in paths) else value
+
+
+def _left_of_command(value: str, home: str, is_inside: Callable[[str], bool]) -> str:
+    """A command line, ``""`` where a word is a path in a project, or one that is not absolute."""
+    for word in re.split(r"[\s:;=\"'|&()<>]+", value):
+        piece = re.sub(r"^-+\w?(?=[/.~])", "", word)  # -u/file
+        path = home + piece[1:] if piece.startswith("~/") else piece
+        if "/" in path and (not _is_absolute(path) or is_inside(path)):
+            return ""
+    return value
 
 
 def _paths_in(value: str, platform: str) -> Iterator[str]:

@@ -6,7 +6,8 @@ Only `ryeos.cli` reads the real environment; it calls `context_from` and hands t
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -15,9 +16,12 @@ from typing import TYPE_CHECKING
 from lillux.values import dataclass, field
 from ryeos.items.errors import UsageError, no_project_error
 from ryeos.items.places import (
-    folders_in_projects,
+    IsInside,
+    Projects,
+    folders_of,
+    may_have_links,
+    may_name_code,
     named_folder,
-    names_code,
     note_projects,
     noted_projects,
     project_folder,
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lillux.sandbox import FolderRestrictions
+    from ryeos.items.path_links import LinkedFolder
 
 
 PRIVATE_KEY_VARIABLE, PASSPHRASE_VARIABLE = "RYE_SIGNING_KEY", "RYE_KEY_PASSPHRASE"
@@ -37,7 +42,7 @@ PRIVATE_KEY_VARIABLE, PASSPHRASE_VARIABLE = "RYE_SIGNING_KEY", "RYE_KEY_PASSPHRA
 _NOT_FOR_TOOLS = frozenset(
     {PRIVATE_KEY_VARIABLE, PASSPHRASE_VARIABLE, "RYE_NEW_KEY_PASSPHRASE", "LILLUX_RUN"}
 )
-# What this program was started with, before `ryeos.cli.own_libraries` started it once more.
+# What this program was started with, before `ryeos.items.own_code` started it once more.
 LOADER_VARIABLE = "RYE_LOADER_ENV"
 PROGRAM_VARIABLE, ORIGINAL_VARIABLE = "RYE_PROGRAM", "RYE_ORIGINAL_ENV"
 CONFINE_VARIABLE, SANDBOX_VARIABLE = "RYE_CONFINE", "RYE_SANDBOX"
@@ -77,6 +82,14 @@ def nothing_approved(relative: str, data: bytes | None = None) -> bool:  # noqa:
     return False
 
 
+KeepsLinks = Callable[[str, tuple[str, ...]], Collection[str]]
+
+
+def no_link_kept(folder: str, names: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG001 - whatever they are
+    """No link of a folder of the PATH that leads into a project counts."""
+    return ()
+
+
 Holds = Callable[[str], "Any"]
 
 
@@ -94,6 +107,19 @@ def _with_left(env: Mapping[str, str], left: Mapping[str, str]) -> Mapping[str, 
     if not left:
         return env
     return {name: value for name, value in {**env, **left}.items() if left.get(name, "-")}
+
+
+KEPT_S = 1.0
+"""A walk of the PATH holds for so long: its folders are given to programs that run for longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathWalk:
+    """The folders of a PATH that lie in projects, and those with links that lead there."""
+
+    inside: tuple[str, ...]
+    linked: "Mapping[str, LinkedFolder]"
+    kept_until: float
 
 
 class LockMode(StrEnum):
@@ -127,6 +153,7 @@ class Context:
     is_copy       the project is a copy for one test case: nothing below its ``.ai`` gives rights
     program_words gives what starts this program once more, () where that is not known
     withheld      variables that no tool gets, also where a ``.env`` sets them
+    walks         what was found along the PATH, by PATH and project
     """
 
     spaces: Spaces
@@ -151,6 +178,7 @@ class Context:
     is_copy: bool = False
     passphrase: Passphrase = no_passphrase
     withheld: frozenset[str] = frozenset()
+    walks: dict[tuple[str, str], PathWalk] = field(default_factory=dict, repr=False, compare=False)
 
     def program_variables(self) -> Mapping[str, str]:
         """What tells a tool how to start this program, in the same user space."""
@@ -167,7 +195,34 @@ class Context:
 
         What is there an agent may write: Rye finds no program in them.
         """
-        return self._folders_in_projects(self.process_env.get(self._path_variable(), ""))
+        return self._walk().inside
+
+    @property
+    def linked_programs(self) -> "Mapping[str, LinkedFolder]":
+        """Other folders of the PATH, by their paths, with links that lead into a project."""
+        return self._walk().linked
+
+    def _walk(self) -> PathWalk:
+        search_path = self.process_env.get(self._path_variable(), "")
+        key = (search_path, str(self.project_path or ""))
+        found = self.walks.get(key)
+        if found is None or found.kept_until < time.monotonic():
+            is_inside = self._is_inside()
+            folders = folders_of(search_path, self.platform)
+            inside = tuple(filter(is_inside, folders))
+            # On a node no user of it can write but in the project, where no link of its PATH leads.
+            others = () if self.on_node else [one for one in folders if one not in inside]
+            linked = [one for one in others if may_have_links(one, self.platform)]
+            found = PathWalk(inside, self._linked(linked, is_inside), time.monotonic() + KEPT_S)
+            self.walks[key] = found
+        return found
+
+    def _linked(self, folders: list[str], is_inside: IsInside) -> "Mapping[str, LinkedFolder]":
+        if not folders:
+            return {}
+        from ryeos.items.path_links import linked_folders
+
+        return linked_folders(folders, is_inside)
 
     @property
     def project_code(self) -> Mapping[str, str]:
@@ -175,29 +230,25 @@ class Context:
 
         An agent may write there, as in `project_programs`.
         """
-        if not any(map(names_code, self.process_env)):
+        if not any(may_name_code(name, value) for name, value in self.process_env.items()):
             return {}
         from ryeos.items.code_variables import left_of_variables
 
-        return left_of_variables(self.process_env, self.platform, self.is_in_project)
+        return left_of_variables(self.process_env, self.platform, self._is_inside())
 
     def is_in_project(self, path: str) -> bool:
         """Whether an absolute path, or what it leads to, lies where an agent may write."""
-        return bool(self._folders_in_projects(path))
+        return self._is_inside()(path)
 
-    def _folders_in_projects(self, search_path: str) -> tuple[str, ...]:
-        project = str(self.project_path or "")
+    def _is_inside(self) -> IsInside:
         env = self.process_env
-        homes = (str(self.spaces.user.base), env.get("USERPROFILE", ""), env.get("HOME", ""))
         # On a node a folder with .ai above its programs is the home of who operates it.
-        return folders_in_projects(
-            search_path,
-            self.platform,
-            project,
-            homes,
+        return Projects(
+            str(self.project_path or ""),
+            (str(self.spaces.user.base), env.get("USERPROFILE", ""), env.get("HOME", "")),
             is_alone=self.on_node,
             noted=() if self.on_node else noted_projects(str(self.spaces.user.ai)),
-        )
+        ).leads_inside
 
     def note_folders(self, folders: Iterable[str]) -> None:
         """Remember where agents may write, where nothing else tells it: no code there is loaded.
@@ -206,21 +257,46 @@ class Context:
         """
         if not self.on_node and self.spaces.user.ai.is_dir():
             note_projects(str(self.spaces.user.ai), folders)
+            self.walks.clear()
 
     @property
     def own_environment(self) -> Mapping[str, str]:
         """The environment of programs that Rye itself starts.
 
-        It is without `project_programs`, relative and empty folders of programs, which would be in
-        the folder that it is started in, and `project_code`.
+        It is without `project_programs`, `linked_programs`, relative and empty folders of programs,
+        which would be in the folder that it is started in, and `project_code`.
         """
         name, separator = self._path_variable(), ";" if self.platform == "win32" else ":"
-        inside, code = self.project_programs, self.project_code
-        given = self.process_env.get(name, "")
-        path = separator.join(one for one in self._folders_of(given) if one not in inside)
+        code, given = self.project_code, self.process_env.get(name, "")
+        path = separator.join(self._kept_folders(given))
         if not code and (path == given or not given):
             return self.process_env
         return _with_left({**self.process_env, **({name: path} if given else {})}, code)
+
+    def _kept_folders(
+        self,
+        search_path: str,
+        keeps: Callable[[str], bool] = nothing_approved,
+        keeps_links: KeepsLinks = no_link_kept,
+    ) -> list[str]:
+        """The folders of a PATH without what lies in a project, or leads there, and is not kept."""
+        folders, walk = self._folders_of(search_path), self._walk()
+        if walk.inside:
+            folders = [one for one in folders if one not in walk.inside or keeps(one)]
+        if not walk.linked:
+            return folders
+        replaced = {
+            path: one.without(
+                set(one.leading).difference(keeps_links(path, one.leading)), self._links_place
+            )
+            for path, one in walk.linked.items()
+        }
+        return [one for one in (replaced.get(path, path) for path in folders) if one]
+
+    def _links_place(self) -> Path | None:
+        from ryeos.items.path_links import KIND
+
+        return cache_place(self.process_env, KIND, self.platform)
 
     def _folders_of(self, search_path: str) -> list[str]:
         """The folders of a PATH without relative and empty ones; the system's where none is left.
@@ -233,21 +309,21 @@ class Context:
         return [one for one in folders if one.startswith("/")] or os.defpath.split(":")
 
     def tool_environment(
-        self, keeps: Callable[[str], bool] = nothing_approved
+        self,
+        keeps: Callable[[str], bool] = nothing_approved,
+        keeps_links: KeepsLinks = no_link_kept,
     ) -> Mapping[str, str]:
         """The environment that tools start from.
 
         Our own folder comes last on its PATH: nothing in it takes the place of a program of the
         user. Relative and empty entries are left out, which would be in the project, those of
-        `project_programs` that ``keeps`` does not keep, and `project_code`.
+        `project_programs` that ``keeps`` does not keep, links of `linked_programs` that
+        ``keeps_links`` does not keep, and `project_code`.
         """
         on_windows = self.platform == "win32"
         name = self._path_variable() if on_windows else "PATH"
         path = self.process_env.get(name, "" if on_windows else os.defpath)
-        folders = self._folders_of(path)
-        inside = self.project_programs
-        if inside:
-            folders = [one for one in folders if one not in inside or keeps(one)]
+        folders = self._kept_folders(path, keeps, keeps_links)
         ours = self.tool_programs()
         if ours is not None:
             folders.append(ours)

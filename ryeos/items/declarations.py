@@ -286,6 +286,12 @@ def _unread_binding(one: Binding, field: str, how: str, counts: Binding | None) 
     return Unread(line=one.line, name=one.name, field=field, problem=f"{how}; {fix}")
 
 
+def _below_first_lines(file_type: FileType, text: str) -> str:
+    from ryeos.items.headers import without_first_lines
+
+    return without_first_lines(text, file_type.prefix, shebang=file_type.after_shebang)
+
+
 def _judged_comments(found: Iterable[Binding | Unread]) -> Iterator[Unread]:
     """What comments of a header say a second time, or differently; see `shell_bindings`."""
     counting: dict[str, Binding] = {}
@@ -319,19 +325,15 @@ def _of_added_type(text: str, file_type: FileType) -> Iterator[Unread]:
         case "shell/shell":
             yield from _unread(Kind.TOOL, ".sh", text, None)
         case "comments/tags" | "comments/yaml":
-            from ryeos.items.headers import without_first_lines
             from ryeos.items.shell_text import comment_bindings
 
-            text = without_first_lines(text, file_type.prefix, shebang=file_type.after_shebang)
+            text = _below_first_lines(file_type, text)
             is_block = file_type.parser.endswith("yaml")
             yield from _judged_comments(
                 comment_bindings(text, file_type.comment, is_block=is_block)
             )
         case name if suffix := _SUFFIXES_OF_DATA.get(name):
-            from ryeos.items.headers import without_first_lines
-
-            text = without_first_lines(text, file_type.prefix, shebang=file_type.after_shebang)
-            yield from _unread(Kind.TOOL, suffix, text, None)
+            yield from _unread(Kind.TOOL, suffix, _below_first_lines(file_type, text), None)
         case _:
             return
 
@@ -578,15 +580,14 @@ def _merged(suffix: str, text: str) -> Iterator[Unread]:
 
 def _keys(suffix: str, text: str) -> Iterator[tuple[str, int]]:
     """The keys of a header's outermost mapping, each with its line."""
-    if suffix in {".yaml", ".yml"}:
+    if suffix in {".yaml", ".yml", ".md"}:
         from ryeos.items.yaml import outermost_keys
 
+        if suffix == ".md":
+            from ryeos.items.markdown import header_lines
+
+            text = header_lines(text)
         yield from outermost_keys(text)
-    elif suffix == ".md":
-        from ryeos.items.markdown import header_lines
-        from ryeos.items.yaml import outermost_keys
-
-        yield from outermost_keys(header_lines(text))
     else:
         from ryeos.items.headers import parse_header
 

@@ -147,12 +147,10 @@ class InvalidRefError(RyeError):
 
     code, exit_status = "INVALID_REF", 2
 
-    def __init__(self, ref: str, problem: str) -> None:
+    def __init__(self, ref: str, problem: str, hint: str = "") -> None:
         self.ref, self.problem = ref, problem
-        super().__init__(
-            f"item reference {ref[:200]!r}: {problem}",
-            hint="a reference is kind:path, like tool:rye/bash/bash, or just the path",
-        )
+        usual = "a reference is kind:path, like tool:rye/bash/bash, or just the path"
+        super().__init__(f"item reference {ref[:200]!r}: {problem}", hint=hint or usual)
 
 
 class AmbiguousItemError(RyeError):
@@ -507,6 +505,10 @@ class Answer:
     envelope: Mapping[str, Any]
     exit_status: int = 0
     diff: tuple[str, ...] = ()
+
+
+ONLY_FAILED = frozenset({"success", "error", "error_type"})
+"""The keys of the data of a Python function that failed: nothing that its error does not say."""
 
 
 def error_envelope(error: LilluxError) -> dict[str, Any]:

@@ -451,7 +451,7 @@ _ASSIGNMENT = pattern(
 def parse_shell(text: str) -> dict[str, Any]:
     """What a shell script says about itself, under the names that Python files use.
 
-    Comments above the first command (`ryeos.items.headers.parse_tags`), and below, assignments
+    Comments above the first command (`parse_tags`), and below, assignments
     at the beginning of a line: ``__version__="1.0.0"``, unless the value needs a shell. These win
     over comments, the last over those before it. Every value is a string. Examples:
     docs/items.md.

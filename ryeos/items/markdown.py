@@ -650,8 +650,17 @@ def capabilities(permissions: Element) -> tuple[str, ...]:
         if child.tag not in PRIMARIES:
             known = ", ".join((*PRIMARIES, _ACKNOWLEDGE))
             raise _permissions_error(child, f"expected one of {known}, found <{child.tag[:60]}>")
-        granted.extend(_granted_by(child))
+        found = _granted_by(child)
+        granted.extend(found)
+        if child.tag == "fetch":  # a search of the same items takes none of it away
+            granted.extend(
+                one.replace("fetch", "load", 1) for one in found if _has_search(permissions)
+            )
     return tuple(dict.fromkeys(granted))
+
+
+def _has_search(permissions: Element) -> bool:
+    return any(child.tag == "search" for child in permissions.children)
 
 
 def acknowledged_risks(permissions: Element) -> Mapping[str, str]:

@@ -6,10 +6,11 @@ imported: `pathlib` and `typing` would slow that start.
 # ruff: noqa: PTH100, PTH112, PTH117, PTH118, PTH120
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 AI_FOLDER = ".ai"
 _MAX_LINKS = 40  # as the system follows
+_MAX_DEPTH = 200  # of a path that is followed; a deeper one is taken for one of a project
 CODE_VARIABLES = frozenset(
     {
         # what the C library and OpenSSL load
@@ -24,12 +25,25 @@ CODE_VARIABLES = frozenset(
         "_JAVA_OPTIONS",
     }
 )
+COMMAND_VARIABLES = frozenset(
+    {
+        *("PAGER", "MANPAGER", "GIT_PAGER", "EDITOR", "VISUAL", "GIT_EDITOR", "BROWSER"),
+        *("GIT_SEQUENCE_EDITOR", "SUDO_ASKPASS", "SSH_ASKPASS", "GIT_ASKPASS"),
+        *("LESSOPEN", "LESSCLOSE", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_EXTERNAL_DIFF"),
+    }
+)
+"""What programs start, by a command line of the user; a bare name is looked up on the PATH."""
 _CODE_PREFIXES = ("LD_", "DYLD_", "LUA_INIT", "LUA_PATH", "LUA_CPATH")
 
 
 def names_code(name: str) -> bool:
-    """Whether a variable says which code other programs load."""
-    return name in CODE_VARIABLES or name.startswith(_CODE_PREFIXES)
+    """Whether a variable says which code other programs load, or which program they start."""
+    return name in CODE_VARIABLES or name in COMMAND_VARIABLES or name.startswith(_CODE_PREFIXES)
+
+
+def may_name_code(name: str, value: str) -> bool:
+    """The same for a value: a command without a path starts nothing but programs of the PATH."""
+    return names_code(name) and (name not in COMMAND_VARIABLES or "/" in value)
 
 
 def user_folder(env: Mapping[str, str], named: str, platform: str, cwd: str) -> str:
@@ -97,74 +111,111 @@ def _without_ai(path: str) -> str:
     return above if name == AI_FOLDER else path
 
 
-def folders_in_projects(
-    search_path: str,
-    platform: str,
-    project: str,
-    homes: tuple[str, ...],
-    *,
-    is_alone: bool = False,
-    noted: tuple[str, ...] = (),
-) -> tuple[str, ...]:
-    """The folders of a search path in the project, or below another folder that has ``.ai``.
+IsInside = Callable[[str], bool]
+"""Whether an absolute path lies where an agent may write, or leads there."""
+
+
+class Projects:
+    """Where agents may write: the project, and below each other folder that has ``.ai``.
 
     ``is_alone``: the project is the only one whose folders a program of this user can write.
     ``noted`` are other projects, see `note_projects`.
     """
-    above = _spellings(homes)
-    root = os.path.realpath(project) if project else ""
-    if any(_is_within(one, root) for one in above):  # then it is none that an agent may write
-        project = root = ""
-    known = {one: True for one in noted if one not in above}
 
-    def is_inside(folder: str) -> bool:
-        if root and _is_within(folder, root):
+    def __init__(
+        self,
+        project: str,
+        homes: tuple[str, ...],
+        *,
+        is_alone: bool = False,
+        noted: tuple[str, ...] = (),
+    ) -> None:
+        self._above = _spellings(homes)
+        self._root = os.path.realpath(project) if project else ""
+        if any(_is_within(one, self._root) for one in self._above):  # then no agent may write it
+            project = self._root = ""
+        self._project, self._is_alone = project, is_alone
+        self._known = {one: True for one in noted if one not in self._above}
+        self._followed: dict[str, tuple[str, bool]] = {}
+
+    def leads_inside(self, path: str) -> bool:
+        """Whether a path lies in a project, or any link on its way: who writes there moves it."""
+        real, is_led = self._follow(path, 0)
+        if is_led or self._is_inside(real):
             return True
-        if is_alone:
+        return bool(self._project) and _is_within(os.path.normpath(path), self._project)
+
+    def _is_inside(self, folder: str) -> bool:
+        """Whether a real path lies in a project."""
+        if self._root and _is_within(folder, self._root):
+            return True
+        if self._is_alone:
             return False
-        if folder in known:
-            return known[folder]
-        parent = os.path.dirname(folder)
-        has_ai = folder not in above and os.path.isdir(os.path.join(folder, AI_FOLDER))
-        # The home of the account comes last: asking the system for it costs as much as a start.
-        is_project = has_ai and folder not in _spellings((home_of_account(),))
-        known[folder] = is_project or (parent != folder and is_inside(parent))
+        known = self._known
+        if folder not in known:
+            has_ai = folder not in self._above and os.path.isdir(os.path.join(folder, AI_FOLDER))
+            # The home of the account comes last: asking the system for it costs as much as a start.
+            is_project = has_ai and folder not in _spellings((home_of_account(),))
+            parent = os.path.dirname(folder)
+            known[folder] = is_project or (parent != folder and self._is_inside(parent))
         return known[folder]
 
-    def leads_inside(folder: str) -> bool:
-        """Whether it lies in a project, or any link on its way does: who writes there moves it."""
-        return any(map(is_inside, _ways(folder)))
+    def _follow(self, path: str, links: int) -> tuple[str, bool]:
+        """The real path, and whether what leads there can be changed in a project."""
+        if path not in self._followed:
+            self._followed[path] = self._follow_last(path, links)
+        return self._followed[path]
 
+    def _follow_last(self, path: str, links: int) -> tuple[str, bool]:
+        above, name = os.path.split(path)
+        if above == path:
+            return ("/" if path == "//" else path), False
+        if links > _MAX_LINKS or path.count(os.sep) > _MAX_DEPTH:
+            return path, links <= _MAX_LINKS  # a circle of links starts nothing
+        real, is_led = self._follow(above, links)
+        if is_led or name in ("", os.curdir):
+            return real, is_led
+        if name == os.pardir:
+            return os.path.dirname(real), self._is_inside(real)
+        return self._follow_entry(real, name, links)
+
+    def _follow_entry(self, real: str, name: str, links: int) -> tuple[str, bool]:
+        here = os.path.join(real, name)
+        try:
+            target = os.readlink(here)  # noqa: PTH115 - text
+        except OSError:  # it is no link
+            return here, False
+        if self._is_inside(real):
+            return here, True
+        return self._follow(os.path.join(real, target), links + 1)
+
+
+def folders_of(search_path: str, platform: str) -> tuple[str, ...]:
+    """The absolute folders of a search path, each once."""
     entries = search_path.split(";" if platform == "win32" else ":")
-    return tuple(
-        one
-        for one in dict.fromkeys(filter(os.path.isabs, entries))
-        if leads_inside(one) or (project and _is_within(os.path.normpath(one), project))
-    )
+    return tuple(dict.fromkeys(filter(os.path.isabs, entries)))
+
+
+# Only packages of the system put anything there; of their thousands of links none is looked at.
+_OF_PACKAGES = frozenset({"/usr/bin", "/bin", "/usr/sbin", "/sbin"})
+_OF_ADMINISTRATOR = "/usr/local"  # where a package that is being worked on is linked, too
+
+
+def may_have_links(folder: str, platform: str) -> bool:
+    """Whether a folder of programs may have links to where agents write: not one of the system."""
+    if folder in _OF_PACKAGES or platform == "win32":
+        return False
+    if _is_within(folder, _OF_ADMINISTRATOR):
+        return True
+    try:
+        return os.stat(folder).st_uid != 0 or os.geteuid() == 0  # noqa: PTH116 - text
+    except OSError:
+        return False
 
 
 def _spellings(homes: Iterable[str]) -> set[str]:
     """The home folders as they are named, and as they are."""
     return {of(one) for one in homes if one for of in (os.path.realpath, os.path.normpath)}
-
-
-def _ways(path: str) -> Iterator[str]:
-    """A path, and what it becomes with each link on its way followed, up to the real one."""
-    path = os.path.normpath(path)
-    for _ in range(_MAX_LINKS):
-        yield path
-        parts = path.split(os.sep)  # noqa: PTH206 - text
-        for count in range(2, len(parts) + 1):
-            here = os.sep.join(parts[:count])
-            try:
-                target = os.readlink(here)  # noqa: PTH115
-            except OSError:
-                continue
-            rest = os.sep.join(parts[count:])
-            path = os.path.normpath(os.path.join(os.path.dirname(here), target, rest))
-            break
-        else:
-            return
 
 
 AGENT_PROJECTS = "state/agent-projects"

@@ -19,14 +19,17 @@ from ryeos.items.places import AI_FOLDER
 AI_DIRECTORY = AI_FOLDER
 REPLACED_FOLDER, REPLACED_SETTINGS_FOLDER = "state/replaced", "state/replaced-settings"
 """Where user space keeps what a command replaced: texts of items, and settings with tokens."""
-LOCKS_FOLDER = "state/locks"
+LOCKS_FOLDER, THREADS_FOLDER = "state/locks", "state/agent"
+CREDENTIALS_FOLDER = "state/credentials"
+"""Where user space keeps the keys that a person stored, a file of mode 0600 for each."""
 PRIVATE_FOLDERS = (
-    *("config/keys/signing", "config/keys/receipts"),
-    *(REPLACED_SETTINGS_FOLDER, LOCKS_FOLDER),
+    *("config/keys/signing", "config/keys/receipts", CREDENTIALS_FOLDER),
+    *(REPLACED_SETTINGS_FOLDER, LOCKS_FOLDER, THREADS_FOLDER),
 )
 """Folders below ``.ai/`` that no agent's program reads, and that stay on this machine.
 
-They contain private keys or tokens, or files that Rye locks: who can read one can lock it.
+They contain private keys or tokens, what was said in threads, or files that Rye locks: who can read
+one can lock it.
 """
 REQUESTER = "rye/core/primitives/http_client"
 SHELLS = frozenset(
@@ -198,6 +201,11 @@ def no_types() -> "Mapping[str, FileType]":
     return {}
 
 
+def vouches_for_nothing(path: str, data: bytes) -> bool:  # noqa: ARG001 - of the interface
+    """No file of a space but that of the program's own bundle is known before it is verified."""
+    return False
+
+
 def user_lock(ai: Path, name: str) -> Path:
     """The file of user space that is locked while what is named is changed."""
     return ai / LOCKS_FOLDER / f"{name.replace('/', '-')}.lock"
@@ -209,7 +217,8 @@ class Space:
 
     ``base`` is the folder that holds ``.ai``. Only a bundle has a ``version``; ``pinned_pem`` is
     the public key that must have signed its manifest, where the bundle came with this program.
-    ``added`` gives the file types that its tools may have besides, by suffix, as of now.
+    ``added`` gives the file types that its tools may have besides, by suffix, as of now;
+    ``vouches`` says whether a file, by its path below ``base``, is as this program brought it.
     """
 
     label: str
@@ -218,6 +227,9 @@ class Space:
     pinned_pem: bytes = b""
     added: "Callable[[], Mapping[str, FileType]]" = field(
         default=no_types, repr=False, compare=False
+    )
+    vouches: "Callable[[str, bytes], bool]" = field(
+        default=vouches_for_nothing, repr=False, compare=False
     )
 
     @property

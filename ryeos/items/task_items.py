@@ -4,7 +4,7 @@
       runs: ["echo one"]                          # what a person was shown; for readers
       command: [make, -f, Makefile, test]         # the program and its first words
       files: {Makefile: <SHA-256>}                # what the program reads, as it was then
-      absent: [.env]                              # what it would read, and was not there
+      absent: [.env, "conf/*.mk"]                 # what it would read, and was not there
       arguments: [[mode, MODE, assign]]           # parameter, flag, form, default
 
 `rye import` writes it (`ryeos.imports.tasks`), a call reads it (`ryeos.run.tasks`), and a review
@@ -12,6 +12,7 @@ shows its files. Page: ``docs/moving-in.md``.
 """
 
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,20 @@ _DIGEST = pattern(r"[0-9a-f]{64}")
 _PROGRAM = pattern(r"\w[\w.+-]{0,63}")
 _PLAIN = pattern(r"[\w./:@%+,= -]*")
 _SIZES = (3, 4)
+
+
+def files_of_pattern(folder: Path, pattern_text: str) -> list[str]:
+    """The paths below a folder that a pattern of names stands for; none for a plain path."""
+    above, _, name = pattern_text.rpartition("/")
+    if not set("*?[") & set(name) or set("*?[") & set(above):
+        return []
+    place = safe_join(folder, above) if above else folder
+    try:
+        there = sorted(one.name for one in place.iterdir())
+    except OSError:
+        return []
+    found = (one for one in there if fnmatchcase(one, name) and (one[:1] != "." or name[:1] == "."))
+    return [f"{above}/{one}" if above else one for one in found]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +73,7 @@ class TaskItem:
 
     runs     every line that it runs, in order, as a person was shown it
     files    path below the folder of ``.ai``, and SHA-256 with LF, of each file that is read
-    absent   paths that must not be there
+    absent   paths that must not be there; a pattern names those of a folder that are no files of it
     command  the program and its first words
     """
 
@@ -116,10 +131,13 @@ class TaskItem:
                 )
             if pinned_bytes(data, digest) is None:
                 raise _stopped(f"{name}: changed since it was signed", "if it is right")
+        signed = {name for name, _ in self.files}
         for name in self.absent:
+            more = [one for one in files_of_pattern(base, name) if one not in signed]
             place = safe_join(base, name)
-            if place.exists() or place.is_symlink():
-                raise _stopped(f"{name}: was not there when this was signed", "if it is right")
+            if more or place.exists() or place.is_symlink():
+                shown = more[0] if more else name
+                raise _stopped(f"{shown}: was not there when this was signed", "if it is right")
 
     def words(self, given: Mapping[str, Any]) -> tuple[str, ...]:
         """The words behind the command for these parameters. Raises RyeError `EXECUTION_FAILED`."""

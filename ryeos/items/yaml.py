@@ -469,6 +469,14 @@ class UneditableYamlError(LilluxError):
         )
 
 
+def entries_of(values: Mapping[str, Any], section: str) -> Mapping[str, Any]:
+    """The entries of a section; none where it is empty. Raises UneditableYamlError."""
+    entries = values.get(section)
+    if entries is not None and not isinstance(entries, Mapping):
+        raise UneditableYamlError(section)
+    return entries or {}
+
+
 def with_entry(text: str, section: str, name: str, settings: Mapping[str, object]) -> str:
     """The text with an entry, added or replaced as a whole.
 
@@ -488,7 +496,7 @@ def with_entry(text: str, section: str, name: str, settings: Mapping[str, object
         f"{indent}{_quoted_name(name)}:",
         *_lines(settings, indent + _INDENT),
     ]
-    expected = {**values, section: {**(values.get(section) or {}), name: dict(settings)}}
+    expected = {**values, section: {**entries_of(values, section), name: dict(settings)}}
     return _validated_edit("\n".join(lines) + "\n", section, expected)
 
 
@@ -500,7 +508,7 @@ def without_entry(text: str, section: str, name: str) -> str:
     found = None if start is None else _entry(lines, start, indent, name)
     if found:
         del lines[found[0] : found[1]]
-    kept = {other: said for other, said in (values.get(section) or {}).items() if other != name}
+    kept = {other: said for other, said in entries_of(values, section).items() if other != name}
     return _validated_edit("\n".join(lines) + "\n", section, {**values, section: kept})
 
 

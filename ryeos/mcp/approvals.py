@@ -24,6 +24,7 @@ from ryeos.app.sign import (
     batch_answer,
     checked,
     follow,
+    graph_warnings,
     is_glob,
     is_signed,
     of_text,
@@ -237,7 +238,8 @@ def _waiting(
         for old, new in zip(before, made, strict=True)
         if old and old.sha256 != new.sha256 and not questions.proposed.has(old)
     ]
-    warnings = [*replaced, *(said for one in items for said in warnings_of(one))]
+    said = [one for item in items for one in (*warnings_of(item), *graph_warnings(item))]
+    warnings = [*replaced, *said]
     given = questions.call.params["arguments"]
     tried = given.get("try_parameters")
     next_call = {"item_id": made[0].label, "parameters": tried}
@@ -256,6 +258,7 @@ def _waiting(
         "message": "nothing was signed yet: a person has to approve it",
         "hint": f"it waits: {ITS_USER_DECIDES if tried is not None else ASK_USER}"
         "; subscribe to a proposal's uri to hear of it",
+        **({"prior_text": str(put.kept)} if put and put.kept else {}),
         **({"warnings": warnings} if warnings else {}),
         **({"next": [{"name": "execute", "arguments": next_call}]} if tried is not None else {}),
     }

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ryeos.app.output import escaped, steers_nothing
 from ryeos.items.refs import AI_DIRECTORY
 from ryeos.mcp.wire import compact
 from ryeos.run.calls import TRACEBACK
@@ -113,14 +114,16 @@ def _failure_answer(kept: dict[str, Any]) -> dict[str, Any]:
             kept.pop(name)
     if isinstance(kept.get("path"), str) and kept["path"] in error:
         kept.pop("path")
+    if isinstance(data, Mapping) and isinstance(data.get("hint"), str):
+        kept.setdefault("hint", data["hint"])
+    said = _SAID_ABOVE
     if str(kept.get("hint")).startswith("did you mean "):
+        said |= {"suggestions", "searched_in"}
         kept.pop("suggestions", None)
         kept.pop("searched_in", None)
     if not isinstance(data, Mapping):
         return {name: value for name, value in kept.items() if name != "data" or value is not None}
-    if isinstance(data.get("hint"), str):
-        kept.setdefault("hint", data["hint"])
-    rest = {name: value for name, value in data.items() if name not in _SAID_ABOVE}
+    rest = {name: value for name, value in data.items() if name not in said}
     kept.pop("data")
     return {**kept, "data": rest} if rest else kept
 
@@ -330,7 +333,9 @@ def text_of(structure: Mapping[str, Any]) -> str:
         lines.append(_hit_lines(value) if is_list else _text_of_value(value))
     for name, value in rest.items():
         if name != "item_id" or not main:
-            lines.append(f"{name}: {value if isinstance(value, str) else compact(value)}")
+            # The structure beside it has the value as it is.
+            is_text = isinstance(value, str)
+            lines.append(f"{name}: {steers_nothing(value) if is_text else escaped(compact(value))}")
     return "\n".join(line for line in lines if line) or status
 
 
@@ -343,7 +348,7 @@ def _first_lines(rest: dict[str, Any], status: str) -> list[str]:
         rest.pop("truncated")
         lines.append(f"[cut: {size} bytes in all; read on with {call[1:-1]}]")
     if "error" in rest:
-        lines.append(f"{rest.pop('code', status)}: {rest.pop('error')}")
+        lines.append(f"{rest.pop('code', status)}: {steers_nothing(str(rest.pop('error')))}")
         if "hint" in rest:
             lines.append(f"hint: {rest.pop('hint')}")
     elif status != "success":
@@ -365,14 +370,14 @@ def _text_of_value(value: object) -> str:
         return value
     if isinstance(value, dict) and _is_text_of_file(value):
         told = {n: v for n, v in value.items() if n not in {"success", "content"}}
-        return f"{compact(told)}\n{value['content']}" if told else str(value["content"])
+        return f"{escaped(compact(told))}\n{value['content']}" if told else str(value["content"])
     if isinstance(value, dict) and value.keys() == _STREAMS:
         code = value["return_code"]
         parts = [] if code == 0 else [f"return_code {code}"]
         parts += [str(value["stdout"])] if value["stdout"] else []
         parts += [f"stderr:\n{value['stderr']}"] if value["stderr"] else []
         return "\n".join(parts)
-    return compact(value)
+    return escaped(compact(value))
 
 
 def _is_text_of_file(value: Mapping[str, Any]) -> bool:

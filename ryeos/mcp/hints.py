@@ -104,6 +104,7 @@ _ROWS: Mapping[str, str] = {
     rf"rye graph resume {_WORD}": r'execute {"resume_thread_id": "\1"}',
     rf"rye threads wait {_WORD}": r'execute {"item_id": "\1", "options": {"wait_s": 60}}',
     rf"rye threads kill(?: {_WORD})?": r"the tool rye/core/processes/cancel",
+    rf"rye threads show --transcript {_WORD}": r'load {"item_id": "rye://thread/\1"}',
     r"rye threads (?:list|show)(?: --all)?": 'execute {"item_id": "rye/core/processes/list"}',
     r"rye run REF --async": 'execute {"item_id": "tool:a/b", "async": true}',
     rf"rye run --target remote {_WORD}": r'execute {"item_id": "\1", "options": {"target":'

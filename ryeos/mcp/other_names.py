@@ -6,6 +6,7 @@ It is a file of its own as only a call of a tool that is not there imports it.
 """
 
 import json
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,8 +30,25 @@ _ITEMS: Mapping[str, tuple[str, ...]] = {
     "rye/code/git": ("git", "gitstatus", "gitdiff", "gitlog"),
 }
 _BY_NAME = {name: item for item, names in _ITEMS.items() for name in names}
-_PARAMETERS = {"file_path": "path", "filepath": "path", "filename": "path", "cmd": "command"}
 _MAX_SHOWN = 300
+# What an item takes, and what other programs call it. Other arguments of theirs say nothing here.
+_PATH = {"path": "path", "file_path": "path", "filepath": "path", "filename": "path"}
+_SEARCHED = {**_PATH, "pattern": "pattern", "query": "pattern", "regex": "pattern"}
+_TAKEN: Mapping[str, Mapping[str, str]] = {
+    _SHELL: {"command": "command", "cmd": "command", "cwd": "cwd", "workdir": "cwd"},
+    f"{_FILES}/read": {**_PATH, "offset": "offset", "limit": "limit"},
+    f"{_FILES}/write": {
+        **_PATH,
+        **dict.fromkeys(("content", "contents", "file_text", "text"), "content"),
+    },
+    f"{_FILES}/edit_lines": {**_PATH, "edits": "edits", "hash": "hash"},
+    f"{_FILES}/ls": {**_PATH, "hidden": "hidden", "recursive": "recursive"},
+    f"{_FILES}/glob": {**_SEARCHED, "hidden": "hidden"},
+    f"{_FILES}/grep": {**_SEARCHED, "ignore_case": "ignore_case", "-i": "ignore_case"},
+    f"{_WEB}/fetch": {"url": "url"},
+    f"{_WEB}/search": {"query": "query", "q": "query"},
+}
+_OLD, _NEW = ("old_text", "old_string", "old_str"), ("new_text", "new_string", "new_str")
 
 
 def call_instead(name: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -39,8 +57,40 @@ def call_instead(name: str, arguments: Mapping[str, Any]) -> dict[str, Any] | No
     item = name if "/" in name else _BY_NAME.get(plain)
     if item is None:
         return None
-    parameters = {_PARAMETERS.get(key, key): value for key, value in arguments.items()}
-    return {"name": "execute", "arguments": {"item_id": item, "parameters": parameters}}
+    if plain == "strreplacebasededittool" and arguments.get("command") in _VIEW_OR_CREATE:
+        item = _VIEW_OR_CREATE[arguments["command"]]
+    return {
+        "name": "execute",
+        "arguments": {"item_id": item, "parameters": _parameters(item, arguments)},
+    }
+
+
+_VIEW_OR_CREATE = {"view": f"{_FILES}/read", "create": f"{_FILES}/write"}
+
+
+def _parameters(item: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments by the names that the item has for them."""
+    taken = _TAKEN.get(item)
+    if taken is None:
+        return dict(arguments)
+    found = {taken[key]: value for key, value in arguments.items() if key in taken}
+    if item == _SHELL and isinstance(found.get("command"), list):
+        found["command"] = shlex.join(map(str, found["command"]))
+    if item == f"{_FILES}/edit_lines":
+        wanted = found.get("edits")
+        given = wanted if isinstance(wanted, list) else [arguments]
+        edits = [edit for one in given if isinstance(one, Mapping) if (edit := _edit(one))]
+        found |= {"edits": edits} if edits else {}
+    return found
+
+
+def _edit(given: Mapping[str, Any]) -> dict[str, Any]:
+    if "insert_line" in given:
+        text = str(given.get("insert_text", given.get("new_str", "")))
+        line = given["insert_line"]
+        return {"action": "insert_after", "line": str(line or "start"), "text": text}
+    old, new = (next((given[key] for key in keys if key in given), "") for keys in (_OLD, _NEW))
+    return {"old_text": old, "new_text": new} if old else {}
 
 
 def unknown_tool(name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:

@@ -25,6 +25,7 @@ from lillux.files import (
     write_atomic,
 )
 from lillux.values import dataclass
+from ryeos.app.output import escaped
 from ryeos.app.verbs import wants_all
 from ryeos.items.context import Context
 from ryeos.items.errors import VerbArgumentError
@@ -157,7 +158,7 @@ _OPTIONAL_OF_LINKS: Mapping[str, BlockRule] = {
 # Results that are too large for a message: a window on them, and the whole kept in a file.
 #
 # Kept below the state folder of the project, else of the user, as ``outputs/ID.log``; read again as
-# the resource ``rye://output/ID``. How long is for `ryeos.mcp.results`.
+# the resource ``rye://output/ID``. How long: `remove_old_outputs`.
 
 VARIABLE = "RYE_MAX_OUTPUT_CHARS"
 MAX_CHARACTERS = 8000
@@ -329,7 +330,7 @@ def tool_result(
             structure, _ = windowed(structure, None, limit)
             warnings = [*warnings, str(error)]
         structure = _warned(structure, warnings)
-    text = compact(structure) if verbose else text_of(structure)
+    text = escaped(compact(structure)) if verbose else text_of(structure)
     left_bytes = MAX_RESULT_BYTES - _sent_bytes(structure, text)
     if left_bytes < 0:
         structure, media, kept = _too_large(MAX_RESULT_BYTES - left_bytes), [], None

@@ -40,7 +40,10 @@ class RemoteTimeoutError(RemoteUnreachableError):
 
 
 class RemoteError(RyeError):
-    """The node refused: an HTTP ``status`` of 400 or more, and the ``detail`` it gave."""
+    """The node refused: an HTTP ``status`` of 400 or more, and the ``detail`` it gave.
+
+    A model that cannot be asked there is the same error as here.
+    """
 
     code, exit_status = "REMOTE_REFUSED", 7
 
@@ -56,6 +59,7 @@ class RemoteError(RyeError):
         self.facts = {"http_status": status, "detail": detail}
         super().__init__(
             f"{what or 'the node'}: refused with status {status}: {detail_text(detail)}",
+            code=_code_in(detail),
             hint=hint or _HINTS.get(status, ""),
         )
 
@@ -224,6 +228,15 @@ def conflict_record_error(path: str, problem: str) -> RyeError:
     )
 
 
+def _code_in(detail: object) -> str:
+    """The code that a refusal names, "" for one that says nothing of a start here."""
+    code = detail.get("code") if isinstance(detail, dict) else None
+    return code if isinstance(code, str) and code in _OF_THREADS else ""
+
+
+_OF_THREADS = frozenset({"MODEL_NOT_FOUND", "PRICE_UNKNOWN", "CREDENTIAL_NOT_FOUND"})
+
+
 def detail_text(detail: object) -> str:
     """The words of a refusal, which may be any JSON, as one line."""
     if isinstance(detail, dict) and isinstance(detail.get("error"), str):
@@ -239,7 +252,7 @@ def _short(digest: str | None) -> str:
 
 def _printable_path(path: str) -> str:
     """A name that another user gave a file, on one line: what steers terminals is escaped."""
-    from lillux.schema_keywords import printable
+    from lillux.wording import printable
 
     return printable(path, _SHOWN)
 

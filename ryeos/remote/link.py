@@ -228,7 +228,7 @@ class WorkingTree:
 
 def _on_one_line(text: str) -> str:
     """With the names of files in it: what steers terminals is escaped."""
-    from lillux.schema_keywords import printable
+    from lillux.wording import printable
 
     return printable(text, _MAX_LINE_CHARACTERS)
 

@@ -298,7 +298,7 @@ def _texts(value: object) -> tuple[str, ...]:
 # --- transport ------------------------------------------------------------------------------------
 # What carries requests to a node and its replies back: the seam of everything that asks a node.
 #
-# Two implementations: `ryeos.remote.node.HttpTransport`, and a node in memory for tests.
+# Two implementations: `HttpTransport`, and a node in memory for tests.
 
 MIB = 1024 * 1024
 MAX_SMALL_REPLY = 4 * MIB
@@ -896,7 +896,7 @@ _ACCEPTED = f"{MEDIA_TYPE}, application/json;q=0.9"
 
 
 class HttpTransport:
-    """See `ryeos.remote.node.Transport`. Connections are kept for the next requests.
+    """See `Transport`. Connections are kept for the next requests.
 
     now, wait, jitter   the clock, waiting, and chance from 0 to 1; passed for tests
     """

@@ -4,7 +4,7 @@
 (2) its file type is one of its kind, with a signature line of its own
 (3) it is signed: by the pinned key, for the account that is named as its author
 (4) the hash is that of its text, the signature and the covers line hold
-(5) the registry attests that it is that item, by that author; see `ryeos.remote.registry_items`
+(5) the registry attests that it is that item, by that author: `verify_item_attestation`
 (6) its own header names the same category, name and version, so that nothing else's signature and
     no older version passes for it
 """

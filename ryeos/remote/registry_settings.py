@@ -28,7 +28,7 @@ from ryeos.items.refs import (
     Space,
     user_lock,
 )
-from ryeos.items.yaml import parse_yaml, with_entry, without_entry
+from ryeos.items.yaml import entries_of, parse_yaml, with_entry, without_entry
 from ryeos.remote.errors import pin_error
 from ryeos.remote.requests import decode_public_key, encode_public_key
 from ryeos.remote.settings import (
@@ -213,7 +213,7 @@ class RegistriesFile:
         """Remove a registry. Raises RyeError `REGISTRY_NOT_CONFIGURED`, and as `put`."""
         with self._file.alone():
             text, is_signed = self._file.read()
-            known = parse_yaml(text, str(self.path)).get(SECTION) or {}
+            known = entries_of(parse_yaml(text, str(self.path)), SECTION)
             if name not in known:
                 raise _not_configured(name, tuple(sorted(known)))
             self._file.write(without_entry(text, SECTION, name), is_signed=is_signed)

@@ -1,10 +1,8 @@
 """The rule by which all files of a project travel, not ``.ai`` alone: written once, when asked for.
 
 It stands in ``.ai/config/cas/manifest.yaml`` of the project, for sender and node alike, and leaves
-out what ``.gitignore`` files name (`ryeos.sync.rules`). A file of its own: only a first push needs
-it. Page: ``docs/remote.md``, Push.
-
-It is a file of its own because only a person's push asks for it.
+out what ``.gitignore`` files name (`ryeos.sync.rules`). A file of its own: only a person's first
+push needs it. Page: ``docs/remote.md``, Push.
 """
 
 import os

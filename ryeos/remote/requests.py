@@ -293,7 +293,7 @@ def _document_digest(body: Mapping[str, Any]) -> str:
     item's signature is over begins with the item's own line. Raises CanonicalJsonError.
     """
     kind = body.get("kind")
-    if kind in _KINDS_OF_OTHER_PROGRAMS or not isinstance(kind, str):
+    if not isinstance(kind, str) or kind in _KINDS_OF_OTHER_PROGRAMS:
         return compute_integrity(body)
     return sha256_hex(f"rye/{kind}\n".encode() + canonical_json(body))
 

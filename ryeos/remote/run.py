@@ -62,6 +62,7 @@ class RemoteOptions:
     is_async       do not wait for its end
     vault_keys     names of secrets on the node that the run may see
     sends_secrets  whether it sees the user's own secrets too
+    agent          how a model is to carry a directive out: ``model`` and ``limits``; None not to
     applies        whether what it changes in the project is merged in here
     resigns        whether pages of knowledge that come back are signed with the user's key
     """
@@ -70,6 +71,7 @@ class RemoteOptions:
     is_async: bool = False
     vault_keys: tuple[str, ...] = ()
     sends_secrets: bool = True
+    agent: Mapping[str, Any] | None = None
     applies: bool = True
     resigns: bool = False
 
@@ -382,6 +384,7 @@ class RemoteRun:
     is_async    do not wait for its end
     vault_keys  names of secrets on the node that the run may see
     secrets     values that only this run sees; they travel sealed to the node's own key
+    agent       how a model is to carry a directive out, None not to
     applies     whether what it changes in the project is merged in here
     timeout_s   of the run, None for what the remote is configured with
     follower    hears it, where the node lets runs be followed; never one that is not waited for
@@ -393,6 +396,7 @@ class RemoteRun:
     is_async: bool = False
     vault_keys: tuple[str, ...] = ()
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    agent: Mapping[str, Any] | None = None
     applies: bool = True
     timeout_s: float | None = None
     follower: RunFollower | None = field(default=None, repr=False)
@@ -531,6 +535,8 @@ def _body(link: Link, run: RemoteRun) -> dict[str, Any]:
         "parameters": dict(run.parameters),
         "thread": run.thread or ("fork" if run.item_ref.startswith("directive:") else "inline"),
     }
+    if run.agent is not None:
+        body["agent"] = dict(run.agent)
     if run.is_async:
         body["async"] = True
     if run.vault_keys:
@@ -600,7 +606,7 @@ class _RunFollowUp:
         executed = self._executed
         if executed.merge_type not in _UNMERGED:
             return
-        from lillux.schema_keywords import printable
+        from lillux.wording import printable
 
         is_conflict = executed.merge_type == "conflict"
         paths = ", ".join(map(printable, sorted(executed.conflicts)[:5])) if is_conflict else ""
@@ -677,8 +683,8 @@ def execute_on(
     """Run an item of the project on a remote, once nothing here would keep it from running.
 
     ``follower`` hears it while it runs, where the node lets runs be followed. Raises what finding
-    it raises, as `ryeos.remote.link.open_link`, and as
-    `ryeos.remote.run.execute`; UsageError for a directive that is not to be forked.
+    it raises, as `ryeos.remote.link.open_link`, and as `execute`; UsageError for a directive that
+    is not to be forked.
     """
     checked = around.workspace.check(reference, request)
     if checked.exit_status:
@@ -698,6 +704,7 @@ def execute_on(
         is_async=options.is_async,
         vault_keys=options.vault_keys,
         secrets=_secrets(around) if options.sends_secrets else {},
+        agent=_agent(request) if options.agent is None else options.agent,
         applies=options.applies,
         timeout_s=_limit(request),
         follower=follower,
@@ -709,6 +716,19 @@ def execute_on(
     return _with_receipt(around.workspace, link, ran, answer) if receipt else answer
 
 
+def _agent(request: ExecutionRequest) -> Mapping[str, Any] | None:
+    """How a model is to carry a directive out, as it was asked for here."""
+    asked = request.thread
+    if asked is None:
+        return None
+    limits, seconds = dict(asked.limits), request.timeout_s or request.at_most_s
+    said = limits.get("duration_s")
+    if seconds and (said is None or isinstance(said, int)):
+        whole = max(int(seconds), 1)
+        limits["duration_s"] = whole if said is None else min(whole, said)
+    return {"model": asked.model, "limits": limits}
+
+
 def _with_receipt(workspace: Workspace, link: Link, ran: FinishedRun, answer: Answer) -> Answer:
     """The answer with the id of the node's receipt in our log, or a warning if it is not valid."""
     envelope = dict(answer.envelope)
@@ -717,7 +737,8 @@ def _with_receipt(workspace: Workspace, link: Link, ran: FinishedRun, answer: An
         statement = node_statement(ran.executed, link.node.verify().public_key_pem)
         said = {name: value for name, value in statement["predicate"].items() if name not in _PLACE}
         said["remote"] = {"name": link.node.name, "receipt": ran.executed.result["receipt"]}
-        metadata["receipt"] = workspace.receipts.keep(said, statement["subject"])
+        kind = str(statement.get("predicateType"))
+        metadata["receipt"] = workspace.receipts.keep(said, statement["subject"], kind)
     except (LilluxError, KeyError, TypeError, AttributeError) as error:
         warning = f"remote {link.node.name}: its receipt is not kept: {error}"
         metadata["warnings"] = [*_texts(metadata.get("warnings")), warning]
@@ -735,7 +756,7 @@ def node_statement(executed: RemoteExecution, identity_pem: bytes) -> dict[str, 
     from lillux import dsse
     from lillux.signing import compute_key_fingerprint
     from ryeos.remote.requests import RECEIPT_KEY_KIND, decode_public_key, verify_document
-    from ryeos.run.receipts import PAYLOAD_TYPE, digest_of
+    from ryeos.run.receipts import PAYLOAD_TYPE, result_digest
 
     receipt = executed.result["receipt"]
     document = receipt["key"]
@@ -750,7 +771,7 @@ def node_statement(executed: RemoteExecution, identity_pem: bytes) -> dict[str, 
     for name, value in expected.items():
         if predicate["caller"].get(name) != value:
             raise RyeError(f"its receipt is of another {name}", code="INTEGRITY")
-    if predicate["result"]["sha256"] != digest_of(executed.result.get("data")):
+    if predicate["result"]["sha256"] != result_digest(executed.result):
         raise RyeError("its receipt is of another result", code="INTEGRITY")
     return statement
 
@@ -816,8 +837,9 @@ def answer_of(ran: FinishedRun, remote: str, item_ref: str, found: Sequence[str]
     """
     executed = ran.executed
     kind, _, item_id = item_ref.partition(":")
+    is_thread = executed.result.get("type") == "thread"
     common = {
-        "type": kind,
+        "type": "thread" if is_thread else kind,
         "item_id": item_id,
         "execution_mode": REMOTE,
         "thread_id": executed.thread_id,

@@ -16,7 +16,7 @@ from lillux.patterns import pattern
 from lillux.values import dataclass, field
 from ryeos.items.errors import RyeError, target_exists_error
 from ryeos.items.refs import PROJECT, Space
-from ryeos.items.yaml import UneditableYamlError, parse_yaml, with_entry, without_entry
+from ryeos.items.yaml import UneditableYamlError, entries_of, parse_yaml, with_entry, without_entry
 from ryeos.trust.config import Layer
 from ryeos.trust.keys import SigningKey
 from ryeos.trust.sign import UserConfigFile
@@ -438,7 +438,7 @@ class RemotesFile:
             validate_setting(f"remotes.{name}", key, value)
         with self._file.alone():
             text, is_signed = self._file.read()
-            known = parse_yaml(text, str(self.path)).get("remotes") or {}
+            known = entries_of(parse_yaml(text, str(self.path)), "remotes")
             if name in known and not replace:
                 url = quote(str(settings.get("url", "URL")))
                 hint = f"replace it: rye remote add {name} {url} --replace"
@@ -449,7 +449,7 @@ class RemotesFile:
         """Remove a remote. Raises RemoteNotFoundError, RemoteConfigError, IntegrityError."""
         with self._file.alone():
             text, is_signed = self._file.read()
-            known = parse_yaml(text, str(self.path)).get("remotes") or {}
+            known = entries_of(parse_yaml(text, str(self.path)), "remotes")
             if name not in known:
                 raise RemoteNotFoundError(
                     name, tuple(sorted(known)), otherwise="see: rye remote list"

@@ -273,6 +273,15 @@ class Allowance:
         own = "$TMPDIR is a private folder of the run; " if shared in _SHARED[:2] else ""
         return f"{own}your policy allows it with: {line}"
 
+    def hint_of_long_file(self, path: str, shown: Callable[[Path], str]) -> str:
+        """What to do about a long file that has a second name (hard link) elsewhere."""
+        line = f'agents: {{write: ["{shown(Path(os.path.realpath(path)))}"]}}'
+        return (
+            "it has a second name (hard link), and is too long to be copied before it is changed;"
+            f" a copy in its place can be changed, or, with all its names, your policy allows it"
+            f" with: {line}"
+        )
+
     def _reason(self, path: str) -> str:
         """Why no policy gives a path, ``""`` if one can."""
         return _harm(os.path.realpath(path), self.home, self.never)
@@ -375,10 +384,14 @@ def _programs(context: Context, home: str) -> set[str]:
 
 
 def _hidden(context: Context, keys: str, home: str) -> Iterator[str]:
-    """Keys, ``.env`` of user space, devices and terminals, cookies of graphical sessions."""
+    """Keys, tokens and threads of user space, devices, terminals, cookies of graphical sessions."""
     ai = os.path.realpath(context.spaces.user.ai)
     yield from (f"{ai}/{folder}" for folder in PRIVATE_FOLDERS)
     yield from (keys, f"{ai}/.env", f"{ai}/state/runners.key")
+    if os.path.isdir(f"{ai}/config/credentials"):  # noqa: PTH112 - text
+        from ryeos.run.credentials import secret_files
+
+        yield from secret_files(context.spaces)
     yield from (_filled(one, home) for one in _OF_SESSION if home)
     yield from map(os.path.realpath, _absolute(context.process_env.get("XAUTHORITY", "")))
     if sys.platform != "win32":

@@ -50,6 +50,7 @@ from ryeos.run.parameters import CallerValues
 from ryeos.trust.approvals import (
     DOTENV_FILES,
     left_out_link,
+    left_out_links,
     left_out_of_path,
     left_out_of_variable,
     not_approved,
@@ -611,6 +612,7 @@ class _References:
 _POLICIES = ("inherit", "minimal")
 _SEARCHED = ("PATH", "PYTHONPATH", "NODE_PATH")
 _MAX_LINKS = 40  # as the system follows
+_SHOWN_LINKS = 5  # of a folder; some have one for each file of a repository
 
 
 def resolved_environment(
@@ -624,7 +626,7 @@ def resolved_environment(
     resolver = EnvResolver(
         project_path=context.project_path,
         user_base=context.spaces.user.base,
-        process_env=context.tool_environment(gate.allows_folder),
+        process_env=context.tool_environment(gate.allows_folder, gate.allowed_links),
         platform=context.platform,
         runner=runner,
         allows=gate.allows,
@@ -714,6 +716,15 @@ class ProjectGate:
         self.notes.append(left_out_of_path(path))
         return False
 
+    def allowed_links(self, folder: str, names: tuple[str, ...]) -> list[str]:
+        """Those of the links of a folder of the PATH that count, of links that lead to projects."""
+        before = len(self.notes)
+        allowed = [name for name in names if self.allows(f"{folder}/{name}")]
+        more = self.notes[before + _SHOWN_LINKS :]
+        if more:
+            self.notes[before + _SHOWN_LINKS :] = [left_out_links(folder, len(more))]
+        return allowed
+
     def allows(self, path: str, data: bytes | None = None) -> bool:
         """Whether a program, a folder of them, a ``.env`` or a file that names a version counts.
 
@@ -745,11 +756,12 @@ class ProjectGate:
 
     def _end_in_project(self, path: str) -> str:
         """Where a link of a folder outside leads into a project, on its way or at its end."""
-        for _ in range(_MAX_LINKS):
+        for followed in range(_MAX_LINKS):
             try:
                 path = str(Path(path).parent / Path(path).readlink())
-            except OSError:  # it is no link
-                return ""
+            except OSError:  # it is no link; a file may be a project's by its own name
+                is_inside = followed and self._context.is_in_project(path)
+                return os.path.normpath(path) if is_inside else ""
             if self._context.is_in_project(str(Path(path).parent)):
                 return os.path.normpath(path)
         return path

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from lillux.interpreter_searches import Allows, everything_counts, find_on_path, is_shim
 from lillux.interpreters import MINIMAL_NAMES, ResolvedEnv
 from lillux.values import dataclass, field, replace
-from ryeos.items.context import SANDBOX_VARIABLE, Context
+from ryeos.items.context import SANDBOX_VARIABLE, Context, cache_root
 from ryeos.items.errors import RyeError, SpecError, UsageError
 from ryeos.items.refs import PROJECT, SYSTEM, USER, Kind, tier_of
 from ryeos.items.rights import (
@@ -461,7 +461,7 @@ class CallRights:
             found = find_on_path(program, path, platform=sys.platform) or ""
         if not is_shim(found):
             return program
-        from lillux.interpreter_searches import behind_shim
+        from lillux.version_managers import behind_shim
 
         project = next(iter(self.filling.roots("project")), None) if self.filling else Path(cwd)
         real = behind_shim(
@@ -503,7 +503,8 @@ class CallRights:
         if rights.read is not None:
             authorities = (env.get(name, "") for name in _AUTHORITIES)
             given = (*rights.read, *(authorities if rights.network != () else ()))
-            programs = places.readable(rights.programs)
+            cache = cache_root(self.network_env, sys.platform)
+            programs = places.readable(rights.programs, cache)
             readable = (*own, *programs, *devices, *(Path(one) for one in given if one))
         mediated = self._mediation()
         if rights.write is not None or self.allowance:
@@ -820,8 +821,8 @@ class _Places:
         self._path_variable = env.get("PATH", os.defpath)
         self._program = self._find_program(program)
 
-    def readable(self, programs: Sequence[str] | None) -> Iterator[Path]:
-        """The system's files and those of programs."""
+    def readable(self, programs: Sequence[str] | None, cache: Path | None) -> Iterator[Path]:
+        """The system's files and those of programs; ``cache`` is the folder of Rye's."""
         from lillux.sandbox import program_places, system_places
 
         yield from system_places()
@@ -833,6 +834,11 @@ class _Places:
             folders.append(str(path.parent))
         for folder in dict.fromkeys(filter(os.path.isabs, folders)):
             yield from program_places(Path(folder))
+            if cache and folder.startswith(f"{cache}{os.sep}"):  # its links lead to the programs
+                from ryeos.items.path_links import source_of
+
+                source = source_of(Path(folder), cache)
+                yield from program_places(source) if source else ()
 
     def executable(self, programs: Sequence[str]) -> Iterator[Path]:
         """The program itself, the named programs, and the loader of each."""

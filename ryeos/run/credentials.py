@@ -13,10 +13,12 @@ The value is read when it is needed, and is in no file of Rye, log, error or ``r
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lillux.files import file_system_error
+from lillux.errors import LilluxError
+from lillux.files import file_system_error, read_bytes
 from lillux.http.model import Address, parse_address
 from lillux.patterns import pattern
 from lillux.values import dataclass, field, replace
@@ -35,6 +37,9 @@ _NAME = pattern(r"[a-z0-9][a-z0-9_-]{0,63}")
 _HOST = r"^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]{1,253})(:[0-9]{1,5})?$"
 _VARIABLE = "^[A-Za-z_][A-Za-z0-9_]{0,255}$"
 _TEXT: Mapping[str, Any] = {"type": "string", "minLength": 1, "maxLength": 400}
+
+_LATER = frozenset({"keychain", "oauth"})
+"""Sources that files may name, and that this version does not read."""
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -106,13 +111,34 @@ class Credential:
 
     def serves(self, url: str) -> bool:
         """Whether an address is of its hosts, so that it may get the value."""
-        return _host_of(parse_address(url)) in self.hosts
+        return host_of(parse_address(url)) in self.hosts
 
     @property
     def place(self) -> str:
         """Where its value is kept, for a person: never the value."""
         kind, said = self.source
         return f"{kind} {said[0] if kind == 'command' else said}"
+
+
+def secret_files(spaces: Spaces) -> Iterator[str]:
+    """The files that credentials of user space keep their values in, for what must not read them.
+
+    Whatever a text says counts here, signed or not: all that follows is that a file is hidden.
+    """
+    from ryeos.items.yaml import parse_yaml
+
+    folder = spaces.user.ai / "config" / FOLDER
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        with suppress(OSError, LilluxError, UnicodeError):
+            text = read_bytes(path, max_bytes=_MAX_BYTES).decode()
+            source = parse_yaml(text, path.name).get("source")
+            said = source.get("file") if isinstance(source, Mapping) else None
+            if isinstance(said, str) and said:
+                yield os.path.realpath(_in_home(said, spaces))
+
+
+def _in_home(said: str, spaces: Spaces) -> Path:
+    return spaces.user.base / said[2:] if said.startswith("~/") else Path(said)
 
 
 class Credentials:
@@ -122,13 +148,16 @@ class Credentials:
     """
 
     def __init__(
-        self, config: ConfigReader, context: Context, runner: "Callable[[], ProcessRunner]"
+        self,
+        config: "ConfigReader | LoadedConfig",
+        context: Context,
+        runner: "Callable[[], ProcessRunner]",
     ) -> None:
         self._config, self._context, self._runner = config, context, runner
 
     def names(self) -> tuple[str, ...]:
         """The names of all, sorted."""
-        return config_names(self._context.spaces, FOLDER)
+        return names_in(self._config, self._context.spaces, FOLDER)
 
     def get(self, name: str) -> Credential:
         """A credential. Raises RyeError `CREDENTIAL_NOT_FOUND`, IntegrityError."""
@@ -144,6 +173,8 @@ class Credentials:
     def has_value(self, credential: Credential) -> bool:
         """Whether its value is there; a command is not run, and is believed to have it."""
         kind, said = credential.source
+        if self._context.on_node and kind != "variable":
+            return False
         if kind == "variable":
             return bool(self._context.process_env.get(said))
         return kind == "command" or (kind == "file" and self._file(said).is_file())
@@ -151,6 +182,12 @@ class Credentials:
     def value(self, credential: Credential) -> Secret:
         """The value, read now. Raises RyeError `CREDENTIAL_NOT_FOUND`, FileSystemError."""
         kind, said = credential.source
+        if self._context.on_node and kind != "variable":
+            raise UnsupportedError(
+                f"credential {credential.name}: source: {kind}: on a node the value comes from a"
+                " secret of the user",
+                hint="name the secret: source: {variable: NAME}",
+            )
         match kind:
             case "variable":
                 text = self._context.process_env.get(said, "")
@@ -158,11 +195,8 @@ class Credentials:
                 text = self._of_file(credential, self._file(said))
             case "command":
                 text = self._of_command(credential, said)
-            case _:
-                raise UnsupportedError(
-                    f"{credential.path}: source: {kind} cannot be read yet",
-                    hint="use variable, file or command",
-                )
+            case _:  # `_credential` has refused the sources of later
+                raise AssertionError(kind)
         text = text.strip()
         if not text:
             raise self._missing(credential, "found no value")
@@ -190,8 +224,7 @@ class Credentials:
         return self._config.layers(f"{FOLDER}/{name}.yaml", tiers=(SYSTEM, USER))
 
     def _file(self, said: str) -> Path:
-        home = self._context.spaces.user.base
-        return home / said[2:] if said.startswith("~/") else Path(said)
+        return _in_home(said, self._context.spaces)
 
     def _of_file(self, credential: Credential, path: Path) -> str:
         if not path.is_absolute():
@@ -268,6 +301,49 @@ def without_variables(context: Context, names: frozenset[str]) -> Context:
     return replace(context, process_env=kept, withheld=context.withheld | names)
 
 
+class LoadedConfig:
+    """Files of configuration as they were read and verified before, in place of a `ConfigReader`.
+
+    On a node the worker of an execution reads those of the bundle and of the node's operator before
+    it gives its rights away; those that a user pushed are none of them.
+    """
+
+    def __init__(self, layers: Mapping[str, tuple[Layer, ...]]) -> None:
+        self._layers = layers
+
+    def layers(
+        self,
+        path: str,
+        where: str = "",  # noqa: ARG002 - as a `ConfigReader` has it
+        tiers: Sequence[str] = (),  # noqa: ARG002
+    ) -> tuple[Layer, ...]:
+        """The file in each of these spaces, the bundle first."""
+        return self._layers.get(path, ())
+
+    def names(self, folder: str) -> tuple[str, ...]:
+        """The names of the files in a folder, sorted."""
+        before, after = f"{folder}/", ".yaml"
+        found = (path.removeprefix(before).removesuffix(after) for path in self._layers)
+        return tuple(sorted(one for one in found if f"{before}{one}{after}" in self._layers))
+
+
+def loaded_config(
+    config: ConfigReader, spaces: Spaces, folders: Sequence[str], files: Sequence[str]
+) -> LoadedConfig:
+    """All files of these folders, and these files, of bundles and user space. Raises as reading."""
+    paths = [f"{folder}/{name}.yaml" for folder in folders for name in config_names(spaces, folder)]
+    return LoadedConfig(
+        {path: config.layers(path, tiers=(SYSTEM, USER)) for path in (*paths, *files)}
+    )
+
+
+def names_in(config: "ConfigReader | LoadedConfig", spaces: Spaces, folder: str) -> tuple[str, ...]:
+    """The names of the configurations in a folder of bundles and user space, sorted."""
+    if isinstance(config, LoadedConfig):
+        return config.names(folder)
+    return config_names(spaces, folder)
+
+
 def config_names(spaces: Spaces, folder: str) -> tuple[str, ...]:
     """The names of the configurations in a folder of bundles and user space, sorted."""
     own = (*spaces.bundles, spaces.user)
@@ -338,6 +414,11 @@ def _credential(name: str, layer: Layer) -> Credential:
             path=str(layer.path),
         )
     (kind, target), (source, said) = next(iter(put.items())), next(iter(values["source"].items()))
+    if source in _LATER:
+        raise UnsupportedError(
+            f"{layer.path}: source: {source} cannot be read yet, and nothing is read in its place",
+            hint="use variable, file or command",
+        )
     hosts = tuple(_with_port(host) for host in values["hosts"])
     return Credential(
         name=name,
@@ -349,13 +430,14 @@ def _credential(name: str, layer: Layer) -> Credential:
 
 
 def _with_port(host: str) -> str:
-    """A host as `_host_of` writes it; without a port it is that of https."""
+    """A host as `host_of` writes it; without a port it is that of https."""
     bare, colon, port = host.rpartition(":")
     if not colon or host.endswith("]"):
         bare, port = host, "443"
     return f"{bare.lower()}:{int(port)}"
 
 
-def _host_of(address: Address) -> str:
+def host_of(address: Address) -> str:
+    """The host of an address, with its port, as a credential names it."""
     host = f"[{address.host}]" if ":" in address.host else address.host
     return f"{host}:{address.port}"

@@ -45,6 +45,7 @@ from ryeos.items.errors import (
     ChainValidationError,
     IntegrityError,
     LockfileMismatchError,
+    SignatureFormatError,
 )
 from ryeos.items.refs import PROJECT, SYSTEM, USER, ItemRef, Kind, Location, Resolution
 from ryeos.items.specs import RUNTIME_TYPE
@@ -473,9 +474,10 @@ class PrimitiveExecutor:
         try:
             of_project = self._config.layers(path, tiers=(PROJECT,))
             require_valid_limits(chain.tool.item_id, of_project)
-        except IntegrityError:
-            raise
         except LilluxError as error:
+            # Other bytes than text have no signature that could hold.
+            if isinstance(error, IntegrityError) and not isinstance(error, SignatureFormatError):
+                raise
             repair = f"repair it, then: rye sign config:{PurePosixPath(path).with_suffix('')}"
             log.warnings.append(f"{error}; what it says of limits does not count; {repair}")
             return layers
@@ -554,13 +556,19 @@ class PrimitiveExecutor:
         if not is_shell(chain):
             return
         inside, code = self._context.project_programs, self._context.project_code
-        if not (inside or code):
+        linked = self._context.linked_programs
+        if not (inside or code or linked):
             return
-        child_env["PATH"] = self._context.tool_environment(everything_counts)["PATH"]
+        every = self._context.tool_environment(everything_counts, lambda _, names: names)
+        child_env["PATH"] = every["PATH"]
         given = self._context.process_env
         child_env.update({one: given[one] for one in code if allows is None or allows(one)})
         notes = [*map(left_out_of_path, inside), *map(left_out_of_variable, code)]
-        log.warnings[:] = [one for one in log.warnings if one not in notes]
+        log.warnings[:] = [
+            one
+            for one in log.warnings
+            if one not in notes and not any(each.is_about(one) for each in linked.values())
+        ]
 
     def _rights(self, prepared: "PreparedCall", request: ExecutionRequest) -> CallRights:
         """The rights of the call. A watched call has the rights of its caller."""

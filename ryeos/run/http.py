@@ -5,14 +5,14 @@ What a config may say, how it is filled and what comes back is in ``docs/http.md
 
 import json
 import re
-from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import ceil
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
@@ -38,6 +38,7 @@ from ryeos.items.errors import SpecError
 from ryeos.items.specs import type_name
 from ryeos.run.calls import Call, MappedResult, Materials, OnStderr, Services, json_or, network_env
 from ryeos.run.command import engine_values, template_names
+from ryeos.run.http_bodies import FORM_TYPE, json_bytes, written_body
 from ryeos.run.http_sinks import (
     EventSink,
     ReturnSink,
@@ -48,7 +49,19 @@ from ryeos.run.http_sinks import (
     validate_destinations,
     written_files,
 )
-from ryeos.run.http_styles import COOKIE, FORM, HEADER, PATH, QUERY, Style, style_of
+from ryeos.run.http_styles import (
+    COOKIE,
+    HEADER,
+    PATH,
+    QUERY,
+    SAY_ANOTHER,
+    Entry,
+    Style,
+    joined_entries,
+    quoted,
+    style_of,
+    wire_text,
+)
 from ryeos.run.parameters import valid_limit
 
 if TYPE_CHECKING:
@@ -67,12 +80,21 @@ MASK = "***"
 
 # `{url}` in a config means the caller's: a config that names itself would never end.
 OWN_KEYS = frozenset(
-    {"auth", "body", "cookies", "headers", "max_output_bytes", "max_response_bytes", "method"}
-    | {"mode", "params", "query", "retry", "stream", "styles", "timeout", "url"}
+    {"auth", "body", "body_styles", "cookies", "headers", "max_output_bytes", "max_response_bytes"}
+    | {"media_type", "method", "mode", "params", "query", "retry", "stream", "styles", "timeout"}
+    | {"url"}
 )
 _LONE_NAME = re.compile(r"\s*\{([A-Za-z_][A-Za-z0-9_]*)\}\s*")
+# An empty value in an address, until it is known whether it stands in the path. No encoded value
+# and no variable of an environment has a NUL.
+_EMPTY, _EMPTY_VALUE = "\0{}\0", re.compile("\0([^\0]*)\0")
+_NAME = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _VARIABLE = re.compile(r"\$\{([A-Z_][A-Z0-9_]*)")
 _COOKIE_NAME = re.compile(r"[!#%&'*+.^_`|~0-9A-Za-z-]+")
+_NO_TOKEN = re.compile(r"[ \t\x80-\U0010ffff]")
+_BASIC = re.compile(r"basic(?: (.*))?", re.IGNORECASE)
+_COOKIE_VALUE = re.compile(r'"[!#-+\--:<-\[\]-~]*"|[!#-+\--:<-\[\]-~]*')
+_NO_COOKIE = "expected a value of a cookie: no blanks, quotes, commas, semicolons or \\ in it"
 _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 
 
@@ -108,9 +130,8 @@ def http_plan(
     secrets = sorted({*secret_headers, *_secret_variables(config)})
     if secrets:
         _require_fixed_host(config["url"], own)
-    body, is_json = reader.body()
-    if is_json and "content-type" not in {name.lower() for name in headers}:
-        headers["Content-Type"] = "application/json"
+    body, content_type = reader.body(headers)
+    headers |= {"Content-Type": content_type} if content_type else {}
     request = HttpRequest(
         method=reader.method(),
         url=url,
@@ -125,7 +146,7 @@ def http_plan(
     shown = _Reader(config, replace(own, variables=_masked(own.variables)), optional)
     description: dict[str, Any] = {
         "method": request.method,
-        "url": shown.url().replace(_quoted(MASK), MASK),
+        "url": shown.url().replace(quoted(MASK, "url"), MASK),
         "headers": {
             name: MASK if name.lower() in secret_headers else value
             for name, value in {**headers, **shown.plain_headers()}.items()
@@ -157,9 +178,10 @@ class _Reader:
         template = self._config.get("url")
         if not isinstance(template, str) or not template.strip():
             raise SpecError("config.url", "expected an address, got none")
-        lone = _LONE_NAME.fullmatch(template) is not None
-        names = self._names if lone else replace(self._names, quote=self._encoded)
-        url = as_text(self._fill(template, "config.url", names)).strip()
+        names = replace(self._names, quote=self._encoded)
+        if self._is_callers(template):
+            names = self._names
+        url = _without_empty_segments(as_text(self._fill(template, "config.url", names)).strip())
         _require_no_dot_segments(url)
         query = self._query()
         if not query:
@@ -168,15 +190,27 @@ class _Reader:
         joint = "&" if "?" in address else "?"
         return f"{address}{joint}{query}{mark}{fragment}"
 
+    def _is_callers(self, template: str) -> bool:
+        """Whether a template is nothing but what the caller says."""
+        lone = _LONE_NAME.fullmatch(template)
+        if lone is None or lone[1] in self._names.fixed:
+            return False
+        return lone[1] in self._names.hidden or lone[1] not in self._names.templates
+
     def _encoded(self, value: str, placeholder: str) -> str:
         """A value in an address, a list or object by the style of its parameter."""
+        if placeholder.startswith("$"):
+            return _variable_value(value, placeholder)
         name = placeholder.strip("{}")
         style = style_of(self._config.get("styles"), name, PATH, name)
-        if style is None or placeholder.startswith("$"):
-            return _encode_value(value, placeholder)
-        return style.text(self._names.opaque.get(name), _quoted)
+        said = self._names.opaque.get(name)
+        if style is not None:
+            text = style.text(said)
+        else:
+            text = quoted(wire_text(said) if isinstance(said, float) else value, name)
+        return text or _EMPTY.format(name)
 
-    def _style(self, template: object, where: str, name: str) -> tuple[Style, object] | None:
+    def _styled(self, template: object, where: str, name: str) -> tuple[Style, object] | None:
         """The style of a template that is nothing but a parameter, and the parameter's value."""
         lone = _LONE_NAME.fullmatch(template) if isinstance(template, str) else None
         style = style_of(self._config.get("styles"), lone[1], where, name) if lone else None
@@ -196,6 +230,9 @@ class _Reader:
             if name.lower() in SECRET_HEADERS:
                 self._require_variables(template, f"config.headers.{name}")
         headers = self.plain_headers()
+        for name, value in headers.items():
+            if name.lower() == "authorization":
+                _require_basic_credentials(value, f"config.headers.{name}")
         cookies = self._cookies()
         if cookies:
             if "cookie" in {name.lower() for name in headers}:
@@ -213,44 +250,62 @@ class _Reader:
         """The headers that the config lists."""
         filled = dict[str, str]()
         for name, template in self._given("headers"):
-            styled = self._style(template, HEADER, name)
-            if styled:
-                filled[name] = styled[0].text(styled[1], _header_part(styled[1], name))
+            where = f"config.headers.{name}"
+            styled = self._styled(template, HEADER, name)
+            is_joined = name.lower() == "cookie" and not _LONE_NAME.fullmatch(str(template))
+            names = replace(self._names, quote=_part_of_cookies) if is_joined else self._names
+            value = styled[0].text(styled[1]) if styled else self._fill(template, where, names)
+            if value is None:
                 continue
-            value = self._fill(template, f"config.headers.{name}")
-            filled |= {} if value is None else {name: as_text(value)}
+            filled[name] = text = wire_text(value)
+            if isinstance(template, str) and _NAME.search(template) and text != text.strip(" \t"):
+                # (It may hold a secret besides: it is not shown.)
+                problem = "expected a value without blanks around it"
+                raise SpecError(where, problem, hint=SAY_ANOTHER)
         return filled
 
     def _cookies(self) -> str:
         """The header ``Cookie``; a variable stands there as it is, which is what was set."""
-        pairs = list[tuple[str, str]]()
-        for name, template in self._given("cookies"):
-            where = f"config.cookies.{name}"
-            if not _COOKIE_NAME.fullmatch(name):
-                raise SpecError(where, "expected the name of a cookie")
-            self._require_variables(template, where)
-            styled = self._style(template, COOKIE, name)
-            if styled:
-                pairs += styled[0].pairs(styled[1], _quoted)
-                continue
-            value = self._fill(template, where)
-            is_variable = isinstance(template, str) and "${" in template
-            text = as_text(value)
-            pairs += [] if value is None else [(name, text if is_variable else _quoted(text))]
+        entries = [self._cookie(name, template) for name, template in self._given("cookies")]
+        pairs = joined_entries(entries, self._mapping("cookies"), "config.cookies")
         return "; ".join(f"{name}={value}" for name, value in pairs)
 
-    def body(self) -> tuple[bytes | None, bool]:
-        """The body, and whether it is JSON."""
+    def _cookie(self, name: str, template: object) -> Entry:
+        where = f"config.cookies.{name}"
+        if not _COOKIE_NAME.fullmatch(name):
+            raise SpecError(where, "expected the name of a cookie")
+        self._require_variables(template, where)
+        styled = self._styled(template, COOKIE, name)
+        if styled:
+            return styled[0].entry(styled[1])
+        value = self._fill(template, where)
+        if value is None:
+            return Entry(name=name, pairs=())
+        text = wire_text(value)
+        if not (isinstance(template, str) and "${" in template):
+            return Entry(name=name, pairs=((name, quoted(text, where)),))
+        if not _COOKIE_VALUE.fullmatch(text):
+            # (The value is a secret: it is not shown.)
+            raise SpecError(where, _NO_COOKIE, hint="correct the variable, or percent-encode it")
+        return Entry(name=name, pairs=((name, text),))
+
+    def body(self, headers: Mapping[str, str]) -> tuple[bytes | None, str]:
+        """The body, and its media type if no header says it."""
         template = self._config.get("body")
         if template is None or isinstance(template, bytes):
-            return template, False
+            return template, ""
         if self._is_left_out(template):
-            return None, False
-        value = self._body_value(template)
+            return None, ""
+        said = next((headers[name] for name in headers if name.lower() == "content-type"), "")
+        value, media_type = self._body_value(template), self._config.get("media_type")
+        if media_type is not None:
+            if said:
+                raise SpecError("config.media_type", "expected no header Content-Type besides")
+            return written_body(value, media_type, self._config.get("body_styles"))
         if isinstance(value, str) and isinstance(template, str):
-            return value.encode("utf-8", "surrogatepass"), False
-        text = json.dumps(value, ensure_ascii=False, default=str, allow_nan=False)
-        return text.encode("utf-8", "replace"), True
+            return value.encode("utf-8", "surrogatepass"), ""
+        _require_no_form(said)
+        return json_bytes(value), "" if said else "application/json"
 
     def shown_body(self) -> object:
         """The body as a person may see it."""
@@ -264,28 +319,28 @@ class _Reader:
         return self._fill(value, "config.body")
 
     def _query(self) -> str:
-        pairs = list[tuple[str, str]]()
-        free = list[tuple[str, str]]()
-        for key in ("query", "params"):
-            for name, template in self._given(key):
-                styled = self._style(template, QUERY, name)
-                if styled:
-                    found = styled[0].pairs(styled[1], _quoted)
-                    is_free = styled[0].explode and isinstance(styled[1], dict)
-                    (free if is_free and styled[0].style == FORM else pairs).extend(found)
-                    continue
-                value = self._fill(template, f"config.{key}.{name}")
-                several = value if isinstance(value, list) else [value]
-                pairs += [
-                    (_quoted(name), _quoted(as_text(one))) for one in several if one is not None
-                ]
-        own = {_quoted(name) for key in ("query", "params") for name in self._mapping(key)}
-        taken = next((name for name, _ in free if name in own), "")
-        if taken:
-            raise SpecError(
-                "config.query", f"expected no member {taken!r}, which has its own place"
-            )
-        return "&".join(f"{name}={value}" for name, value in [*pairs, *free])
+        keys = ("query", "params")
+        entries = [
+            self._query_entry(key, name, template)
+            for key in keys
+            for name, template in self._given(key)
+        ]
+        names = {quoted(name, f"config.{key}") for key in keys for name in self._mapping(key)}
+        pairs = joined_entries(entries, names, "config.query")
+        return "&".join(f"{name}={value}" for name, value in pairs)
+
+    def _query_entry(self, key: str, name: str, template: object) -> Entry:
+        where = f"config.{key}.{name}"
+        if any(map(_is_secret, _VARIABLE.findall(str(template)))):
+            self._require_variables(template, where)
+        styled = self._styled(template, QUERY, name)
+        if styled:
+            return styled[0].entry(styled[1])
+        value = self._fill(template, where)
+        several = value if isinstance(value, list) else [value]
+        own = quoted(name, where)
+        texts = [quoted(wire_text(one), name) for one in several if one is not None]
+        return Entry(name=own, pairs=[(own, text) for text in texts])
 
     def _auth(self) -> list[tuple[str, str]]:
         """The headers that authorize, and their values: one, or all of a list."""
@@ -303,7 +358,10 @@ class _Reader:
     def _authorization(self, auth: Mapping[str, Any], where: str) -> tuple[str, str]:
         kind = auth.get("type")
         if kind == "bearer":
-            return "Authorization", f"Bearer {self._secret(auth, 'token', where)}"
+            token = self._secret(auth, "token", where)
+            if _NO_TOKEN.search(token):
+                raise SpecError(f"{where}.token", "expected characters of ASCII without blanks")
+            return "Authorization", f"Bearer {token}"
         if kind == "api_key":
             name = auth.get("header", "X-API-Key")
             if not isinstance(name, str) or not name:
@@ -317,9 +375,11 @@ class _Reader:
         if not isinstance(template, str) or not template.strip():
             raise SpecError(where, "expected a secret such as '${API_TOKEN}', got none")
         self._require_variables(template, where)
-        value = as_text(self._fill(template, where)).strip()
+        value = as_text(self._fill(template, where))
         if not value:
             raise SpecError(where, "expected a secret, got an empty one")
+        if value != value.strip():
+            raise SpecError(where, "expected a secret without blanks or ends of lines around it")
         return value
 
     def _require_variables(self, template: object, where: str) -> None:
@@ -379,27 +439,51 @@ def filled(template: object, where: str, names: Names) -> object:
     return fill(template, names)
 
 
-def _encode_value(value: str, placeholder: str) -> str:
-    """A caller's value inside an address; what the environment gives is part of the address."""
-    if not placeholder.startswith("${"):
-        return _quoted(value)
+def _variable_value(value: str, placeholder: str) -> str:
+    """What the environment gives inside an address is a part of the address."""
     _, has_default, default = placeholder[:-1].partition(":-")
     return value or (default if has_default else "")
 
 
-def _header_part(value: object, name: str) -> Callable[[str], str]:
-    """Parts of a header, which are not encoded: a comma in one of several would make two of it."""
-
-    def part(text: str) -> str:
-        if isinstance(value, list | dict) and "," in text:
-            raise SpecError(f"config.headers.{name}", f"expected no comma in {text[:40]!r}")
-        return text
-
-    return part
+def _part_of_cookies(value: str, placeholder: str) -> str:
+    """A value inside of a header Cookie, where it must not begin a cookie of its own."""
+    text = _variable_value(value, placeholder) if placeholder.startswith("$") else value
+    if not _COOKIE_VALUE.fullmatch(text):
+        raise SpecError(placeholder.strip("${}"), _NO_COOKIE, hint="percent-encode it")
+    return text
 
 
-def _quoted(value: str) -> str:
-    return quote(value.encode("utf-8", "replace"), safe="")
+def _require_basic_credentials(value: str, where: str) -> None:
+    """Credentials as they are typed would be read as base64, which they are not."""
+    match = _BASIC.fullmatch(value)
+    if match is None:
+        return
+    try:
+        said = b64decode(match[1] or "", validate=True)
+    except ValueError:
+        said = b""
+    if b":" not in said:
+        raise SpecError(where, "expected user:password in base64 after Basic, found something else")
+
+
+def _require_no_form(media_type: str) -> None:
+    """A mapping under the name of a form would be JSON that says it is something else."""
+    kind = media_type.partition(";")[0].strip().lower()
+    if kind == FORM_TYPE or kind.startswith("multipart/"):
+        raise SpecError(
+            "config.headers.Content-Type",
+            f"expected a text as body, found a mapping or list, which is no {kind}",
+            hint=f"media_type: {FORM_TYPE}, in place of the header, writes a mapping as a form",
+        )
+
+
+def _without_empty_segments(url: str) -> str:
+    """The address. ``/users/{id}`` without an id would be another one, that of all users."""
+    found = _EMPTY_VALUE.search(re.split(r"[?#]", url, maxsplit=1)[0])
+    if found:
+        problem = "expected a value, found an empty one: it is a part of the path"
+        raise SpecError(found[1], problem, hint=f"give it: {found[1]}=...")
+    return _EMPTY_VALUE.sub("", url)
 
 
 def _require_no_dot_segments(url: str) -> None:
@@ -503,7 +587,7 @@ class HttpResult:
     """What a request gave: the shape of direct library use.
 
     status_code          0 when there was no response
-    body                 see `ryeos.run.http`; the kept events of a stream
+    body                 see `parsed_body`; of a stream the events that were kept
     stream_destinations  the names of the sinks' classes
     """
 

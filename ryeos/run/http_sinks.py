@@ -176,8 +176,6 @@ def open_sinks(config: StreamConfig, project_path: Path) -> tuple[EventSink, ...
 
 def close_all(sinks: "list[EventSink] | tuple[EventSink, ...]") -> None:
     """Close every sink, whatever the others do."""
-    from contextlib import ExitStack
-
     with ExitStack() as closing:
         for sink in sinks:
             closing.callback(sink.close)

@@ -116,9 +116,11 @@ class ThreadRequest:
     limits   those that the caller lowers, as a header says them
     on_piece, on_event  hear parts of answers, and what happens, while the thread runs
     finish   ends it after the present turn
+    goes_on  a thread that a kill cut off, of the same caller with the same inputs, goes on instead
     """
 
     model: str = ""
+    goes_on: bool = False
     limits: Mapping[str, Any] = field(default_factory=dict)
     on_piece: Callable[[Any], None] | None = field(default=None, repr=False, compare=False)
     on_event: Callable[[str, Mapping[str, Any]], None] | None = field(

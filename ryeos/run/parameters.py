@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from lillux.digests import CanonicalJsonError, require_json
-from lillux.flat_schema import fitted
 from lillux.interpreters import ResolvedEnv
+from lillux.schema import Violation, violations, with_defaults
 from lillux.templating import Names, fill
 from lillux.values import dataclass, field
 from lillux.variables import is_protected
@@ -38,9 +38,7 @@ def valid_parameters(
     declared = properties if isinstance(properties, dict) else {}
     passed_by = {name for name in exempt if name not in declared}
     checked = {name: value for name, value in parameters.items() if name not in passed_by}
-    filled = fitted(checked, schema)
-    if filled is None:
-        filled = _validated(checked, schema, ref)
+    filled = _validated(checked, schema, ref)
     return filled | {name: parameters[name] for name in passed_by if name in parameters}
 
 
@@ -48,9 +46,6 @@ def _validated(
     parameters: Mapping[str, Any], schema: Mapping[str, Any], ref: str
 ) -> dict[str, Any]:
     """The parameters with their defaults, after the whole verdict."""
-    from lillux.schema import validate_schema, violations, with_defaults
-
-    validate_schema(schema)
     filled = with_defaults(parameters, schema)
     found = violations(filled, schema)
     if found or not isinstance(filled, dict):
@@ -62,14 +57,14 @@ def _validated(
 
 
 def _problem(
-    violation: Any,  # noqa: ANN401 - of `lillux.schema`, which is imported late
+    violation: Violation,
     known: Mapping[str, Any],
 ) -> str:
     """What is wrong, in the words of someone who calls a tool."""
     name = violation.pointer.removeprefix("/")
     if not violation.expected.startswith("no such key") or "/" in name:
         return str(violation)
-    from lillux.schema_keywords import printable
+    from lillux.wording import printable
 
     takes = printable(", ".join(known)) or "none"
     problem = f"unknown parameter {printable(name)}, it takes {takes}"
@@ -89,7 +84,7 @@ def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _hints(
-    found: Any,  # noqa: ANN401 - violations of `lillux.schema`, which is imported late
+    found: Sequence[Violation],
     parameters: Mapping[str, Any],
     schema: Mapping[str, Any],
     ref: str,

@@ -146,8 +146,7 @@ class StateGraphPrimitive:
         """The run of a graph. Raises UnsupportedError for an engine on its own."""
         if services.graphs is None:
             raise UnsupportedError(
-                f"{materials.chain.tool.item_id}: state graphs are not yet available in this"
-                " version",
+                f"{materials.chain.tool.item_id}: this program walks no graphs",
                 hint="call the tools of the graph one by one, or from a tool of your own",
             )
         return services.graphs(materials, services.on_step)

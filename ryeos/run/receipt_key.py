@@ -1,6 +1,7 @@
 """The key pair for receipts, and the statement by which a signing key vouches for it.
 
-The pair signs receipts and heads of their log, and nothing else; no tool reads it. Beside it,
+The pair signs receipts, heads of their log, and what threads of models keep, each for a purpose of
+its own: never an item. No tool reads it. Beside it,
 ``statement.json`` holds a statement for each signing key that vouched for it::
 
     [{"receipt_key": {"kind": "receipt-key/v1", "public_key": PEM, "signed_at": TIME},
@@ -17,10 +18,11 @@ from typing import Any
 
 from lillux.digests import canonical_json, sha256_hex
 from lillux.errors import LilluxError
-from lillux.files import read_bytes, write_atomic
+from lillux.files import locked, make_directory, read_bytes, write_atomic
 from lillux.signing import (
     KeyNotFoundError,
     KeyPair,
+    PemError,
     compute_key_digest,
     generate_keypair,
     load_keypair,
@@ -31,6 +33,7 @@ from lillux.signing import (
 from ryeos.trust.keys import SigningKey
 
 STATEMENT_FILE = "statement.json"
+LOCK_FILE = "lock"
 KIND = "receipt-key/v1"
 MAX_STATEMENT_BYTES = 64 * 1024
 _PURPOSE = b"rye/receipt-key/v1\n"
@@ -53,12 +56,19 @@ class ReceiptKey:
         if self._pair is None:
             try:
                 self._pair = load_keypair(self.folder)
-            except KeyNotFoundError:
-                with suppress(LilluxError):  # another process may be faster
-                    save_keypair(self.folder, generate_keypair())
-                self._pair = load_keypair(self.folder)
-                self._be_vouched_for()
+            except (KeyNotFoundError, PemError):  # there is none, or it is being written
+                self._pair = self._made()
         return self._pair
+
+    def _made(self) -> KeyPair:
+        """A new pair, or that of another process which was faster. Raises as `pair`."""
+        make_directory(self.folder, mode=0o700)
+        with locked(self.folder / LOCK_FILE):
+            with suppress(KeyNotFoundError):
+                return load_keypair(self.folder)
+            save_keypair(self.folder, generate_keypair())
+            self._be_vouched_for()
+            return load_keypair(self.folder)
 
     def public_pem(self) -> bytes:
         """The public half. Raises KeyNotFoundError, PemError."""

@@ -3,7 +3,7 @@
 A receipt is an in-toto Statement v1 in a DSSE envelope; its predicate is ``https://rye.dev/run/v1``.
 Receipts are lines of one log in user space. Each names the one before by digest and has the next
 number, and a signed head says which is the last: a line that is edited, moved, taken out or cut off
-shows. The key signs receipts and heads, and nothing else; no tool reads it. Page:
+shows. The key signs no items (`ryeos.run.receipt_key`); no tool reads it. Page:
 ``docs/rights.md``.
 """
 
@@ -36,9 +36,13 @@ if TYPE_CHECKING:
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE, START_TYPE = "https://rye.dev/run/v1", "https://rye.dev/run-start/v1"
+THREAD_TYPE, MODEL_CALL_TYPE = "https://rye.dev/thread/v1", "https://rye.dev/model-call/v1"
+"""A thread that a model carried out, and one call of the model (`ryeos.agent.receipts`)."""
 PAYLOAD_TYPE, HEAD_TYPE = "application/vnd.in-toto+json", "application/vnd.rye.receipts-head+json"
 SLSA_TYPE = "https://slsa.dev/provenance/v1"
 BUILD_TYPE = "https://rye.dev/run/v1"
+_ENDS = frozenset({PREDICATE_TYPE, THREAD_TYPE, MODEL_CALL_TYPE})
+GRAPH, THREAD = "graph", "thread"
 LOG, HEAD, BROKEN, PROGRAMS = "log.jsonl", "head.json", "broken.jsonl", "programs.json"
 ID_CHARACTERS = 16
 MAX_LINE_BYTES = 4 * 1024 * 1024
@@ -80,6 +84,13 @@ def digest_of(value: object) -> str:
     return sha256_hex(text.encode())
 
 
+def result_digest(envelope: Mapping[str, Any]) -> str:
+    """The digest of what a run gave: its data, of a thread its text and its outputs."""
+    if envelope.get("type") == THREAD:
+        return digest_of({name: envelope.get(name) for name in ("text", "outputs")})
+    return digest_of(envelope.get("data"))
+
+
 def predicate_of(
     evidence: Evidence,
     *,
@@ -107,14 +118,15 @@ def predicate_of(
         "rights": dict(evidence.rights),
         "caller": dict(caller),
         "approvals": list(evidence.approvals),
-        "startedOn": _stamp(started_at),
-        "finishedOn": _stamp(finished_at),
+        "startedOn": stamp(started_at),
+        "finishedOn": stamp(finished_at),
         **outcome,
     }
     return said | ({"steps": list(steps)} if steps else {})
 
 
-def _stamp(time: datetime) -> str:
+def stamp(time: datetime) -> str:
+    """A time as receipts have it."""
     return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
@@ -127,7 +139,7 @@ def start_of(
         "sha256": evidence.chain[0]["sha256"],
         "parameters": {"sha256": digest_of(evidence.parameters)},
         "caller": dict(caller),
-        "startedOn": _stamp(started_at),
+        "startedOn": stamp(started_at),
     }
 
 
@@ -243,7 +255,7 @@ class ReceiptLog:
     def receipts(self) -> Iterator[Receipt]:
         """All readable receipts, the oldest first; `verify` reports the others."""
         for number, line in self.lines():
-            with suppress(ValueError, TypeError, KeyError):
+            with suppress(ValueError, TypeError, KeyError, RecursionError):
                 yield _receipt(number, line)
 
     def runs(self) -> Iterator[Receipt]:
@@ -403,7 +415,7 @@ def _problem_of(line: bytes, number: int, before: str, public_pem: bytes) -> str
     """The problem of a line, ``""`` if it is valid."""
     try:
         said = dsse.opened(json.loads(line), PAYLOAD_TYPE, public_pem)
-    except ValueError:
+    except (ValueError, RecursionError):
         return "expected JSON"
     except LilluxError as error:
         return str(error)
@@ -423,6 +435,13 @@ def _problem_of(line: bytes, number: int, before: str, public_pem: bytes) -> str
 def slsa_statement(receipt: Receipt, builder: str) -> dict[str, Any]:
     """A receipt as SLSA provenance v1. Raises RyeError for a run without output."""
     said = receipt.predicate
+    if receipt.statement.get("predicateType") in {THREAD_TYPE, MODEL_CALL_TYPE}:
+        raise RyeError(
+            f"receipt {receipt.id}: provenance is of what a tool made, and this is"
+            f" {said.get('item', 'a thread')!s:.80}",
+            code="UNSUPPORTED",
+            hint="export it as it is: --format in-toto",
+        )
     if said.get("status") != "success":
         raise RyeError(
             f"receipt {receipt.id}: provenance is of what was made, and this run failed",
@@ -467,6 +486,8 @@ ALL, SOME, NONE = "all", "some", "none"
 _MAX_STEPS = 1000
 _MAX_RUNS = 16
 FULL = "full"
+_WITH_STEPS = frozenset({GRAPH, THREAD})
+"""Kinds of callers whose own receipt names those of what they called."""
 
 
 class Receipts:
@@ -491,14 +512,21 @@ class Receipts:
         starts; and a warning for a person at a shell, whose run goes on without it. Raises
         RyeError for any other caller: nothing may start then.
         """
+        started_at = datetime.fromtimestamp(started_ns / 1e9, UTC)
+        return self.reserve(start_of(evidence, caller=caller, started_at=started_at))
+
+    def reserve(self, said: Mapping[str, Any]) -> tuple[str, str]:
+        """Record what is about to start: as `begin`, of anything that has a receipt.
+
+        ``said`` is its predicate, with the digest of its ``parameters`` and its ``caller``.
+        """
         if self._context.on_node:
             return "", ""
-        started_at = datetime.fromtimestamp(started_ns / 1e9, UTC)
-        predicate = start_of(evidence, caller=caller, started_at=started_at)
-        subject = [subject_of("parameters", predicate["parameters"]["sha256"])]
+        caller = said["caller"]
+        subject = [subject_of("parameters", said["parameters"]["sha256"])]
         try:
             require_user_space(self._context)
-            return self.log.append(predicate, subject, START_TYPE), ""
+            return self.log.append(said, subject, START_TYPE), ""
         except LilluxError as error:
             problem = f"no receipt can be written: {error}"
             is_person = caller.get("kind") == "cli" and not self._context.confines
@@ -535,7 +563,7 @@ class Receipts:
         metadata = envelope["metadata"] = dict(envelope.get("metadata") or {})
         data = envelope.get("data")
         run_id = data.get("graph_run_id") if isinstance(data, dict) else None
-        steps = self._steps.pop(run_id, []) if isinstance(run_id, str) else []
+        steps = self.steps_of(run_id) if isinstance(run_id, str) else []
         written = written_files(evidence.before) if evidence.before else WrittenFiles()
         predicate = predicate_of(
             evidence,
@@ -556,7 +584,7 @@ class Receipts:
         subject = [subject_of("result", predicate["result"]["sha256"])]
         subject += [subject_of(path, digest) for path, digest in written.files]
         try:
-            receipt = self._keep_receipt(predicate, subject, envelope, caller)
+            receipt = self.finish(predicate, subject, envelope)
         except LilluxError as error:
             warnings = [*metadata.get("warnings", ()), f"no receipt was written: {error}"]
             metadata["warnings"] = warnings
@@ -564,25 +592,38 @@ class Receipts:
             metadata |= {"receipt": receipt} if receipt else {}
         return Answer(envelope, answer.exit_status)
 
-    def _keep_receipt(
+    def finish(
         self,
         predicate: Mapping[str, Any],
-        subject: list[dict[str, Any]],
+        subject: Sequence[Mapping[str, Any]],
         envelope: dict[str, Any],
-        caller: Mapping[str, Any],
+        predicate_type: str = PREDICATE_TYPE,
     ) -> str:
-        """The id of the receipt in the log; on a node there is none yet. Raises LilluxError."""
-        parent = caller.get("run") if caller.get("kind") == "graph" else None
+        """Write the receipt of what has ended; its id. Raises LilluxError.
+
+        On a node there is no id yet: the envelope gets it for the node to sign, or what called it
+        keeps it among its steps.
+        """
+        caller = predicate["caller"]
+        parent = caller.get("run") if caller.get("kind") in _WITH_STEPS else None
         if not self._context.on_node:
             require_user_space(self._context)
-            receipt = self.log.append(predicate, subject)[:ID_CHARACTERS]
+            receipt = self.log.append(predicate, subject, predicate_type)[:ID_CHARACTERS]
             self._note_step(parent, receipt)
             return receipt
         if parent is not None:
-            self._note_step(parent, {**predicate, "subject": subject})
+            self._note_step(parent, {**predicate, "subject": list(subject)})
         else:
-            envelope["receipt"] = {"predicate": dict(predicate), "subject": subject}
+            envelope["receipt"] = {
+                "predicate": dict(predicate),
+                "subject": list(subject),
+                "type": predicate_type,
+            }
         return ""
+
+    def steps_of(self, run_id: str) -> list[Any]:
+        """The receipts of what a run or a thread called, which are given once."""
+        return self._steps.pop(run_id, [])
 
     def _note_step(self, run_id: object, step: object) -> None:
         if not isinstance(run_id, str):
@@ -593,10 +634,16 @@ class Receipts:
         if len(steps) < _MAX_STEPS:
             steps.append(step)
 
-    def keep(self, predicate: Mapping[str, Any], subject: Sequence[Mapping[str, Any]]) -> str:
+    def keep(
+        self,
+        predicate: Mapping[str, Any],
+        subject: Sequence[Mapping[str, Any]],
+        predicate_type: str = PREDICATE_TYPE,
+    ) -> str:
         """Add a node's receipt to the log; return its id. Raises LilluxError."""
         require_user_space(self._context)
-        return self.log.append(predicate, subject)[:ID_CHARACTERS]
+        known = predicate_type if predicate_type in _ENDS else PREDICATE_TYPE
+        return self.log.append(predicate, subject, known)[:ID_CHARACTERS]
 
     def _outcome(self, evidence: Evidence, envelope: Mapping[str, Any]) -> dict[str, Any]:
         metadata = envelope.get("metadata") or {}

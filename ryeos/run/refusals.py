@@ -6,6 +6,7 @@ system tells a program no more than that permission was denied.
 
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -40,6 +41,28 @@ _NETWORK = re.compile(
     r"ENOTFOUND|EAI_AGAIN|ECONNREFUSED|connect EACCES|[Ss]ocket\b|Network is unreachable|"
     r"Failed to connect|Couldn't connect|Tunnel connection failed: 403|CONNECT tunnel failed"
 )
+# How programs name the host of a request that failed: with its port, or without.
+_HOST = r"(?P<host>[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?)"
+_PORT = r"(?P<port>[0-9]{1,5})"
+_QUOTE = r"['\"\u2018]?"
+_PEERS = (
+    re.compile(rf"[Ff]ailed to connect to {_HOST} port {_PORT}"),
+    re.compile(rf"connect to (?:host |address )?{_HOST} port {_PORT}"),
+    re.compile(rf"connect E[A-Z]+ {_HOST}:{_PORT}\b"),
+    re.compile(rf"dial (?:tcp|udp)[46]? {_HOST}:{_PORT}\b"),
+    re.compile(rf"host='{_HOST}', port={_PORT}\b"),
+    re.compile(rf"[Cc]annot connect to host {_HOST}:{_PORT}\b"),
+    re.compile(rf"(?P<scheme>ssh): [Cc]ould not resolve hostname {_HOST}"),
+    re.compile(
+        rf"(?:(?<!ssh: )[Cc]ould not resolve (?:host(?:name)?|proxy)|[Tt]emporary failure resolving"
+        rf"|getaddrinfo E[A-Z_]+|unable to resolve host address|could not translate host name"
+        rf"|dial (?:tcp|udp)[46]?: lookup):? {_QUOTE}{_HOST}"
+    ),
+)
+_URL = re.compile(rf"\b(?P<scheme>[A-Za-z][a-z]{{1,9}})://(?:[^\s/@'\"]*@)?{_HOST}(?::{_PORT})?")
+_PORT_OF_SCHEME = {"http": 80, "ws": 80, "ssh": 22, "git": 9418, "ftp": 21, "postgresql": 5432}
+_USUAL_PORT, _MAX_PORT = 443, 65535
+_ANY_HOST, _PLACEHOLDER = "the network", "HOST:PORT"
 _TERMINALS = "/dev/ptmx"
 # They name no path: POSIX semaphores and shared memory, and terminals.
 _WITHOUT_PATH = (
@@ -49,6 +72,7 @@ _WITHOUT_PATH = (
     ),
     (re.compile(r"pseudo-?terminal|openpty|posix_openpt|forkpty|out of pty"), _TERMINALS),
 )
+_SHARED_NAME = re.compile(r"/[^/]+$")
 _REFUSED = re.compile(
     r"\[Errno (?:1|13|30|38)\]|Permission denied|Operation not permitted|Function not implemented"
     r"|out of pty"
@@ -77,6 +101,8 @@ class Refusal:
         if is_declared:
             return {"what": self.what, "target": self.target, "allow": ""}
         key = _KEYS[self.what]
+        if not shown and self.target == _ANY_HOST:
+            shown = _PLACEHOLDER
         value = f'["{shown}"]' if shown else "any"
         return {"what": self.what, "target": self.target, "allow": f"{key}: {value}"}
 
@@ -133,18 +159,37 @@ def _beyond_allowance(
         return ()
     names = tuple(_Complaints(mapped, confinement).names())
     paths = dict.fromkeys(os.path.normpath(Path(cwd, name)) for name in names)
+    found = {
+        path: allowance.hint(path, rights.template_of)
+        for path in paths
+        if (allowance.may_complain_of(path) or path == _TERMINALS)
+        and _is_writable_for_us(path)
+        and not _is_of_header(path, confinement)
+    }
+    for path in paths.keys() - found.keys():
+        if _is_not_copied(path):
+            found[path] = allowance.hint_of_long_file(path, rights.template_of)
     return tuple(
         {
             "what": "read" if path.startswith(_OF_PROCESSES) else "write",
             "target": path,
             "allow": "",
-            "policy": allowance.hint(path, rights.template_of),
+            "policy": policy,
         }
-        for path in paths
-        if (allowance.may_complain_of(path) or path == _TERMINALS)
-        and _is_writable_for_us(path)
-        and not _is_of_header(path, confinement)
+        for path, policy in found.items()
     )[:MAX_REFUSALS]
+
+
+def _is_not_copied(path: str) -> bool:
+    """Whether the supervisor makes no copy of a file with names elsewhere, as it is too long."""
+    from lillux.mediation import MAX_COPIED
+
+    try:
+        status = Path(path).lstat()
+    except (OSError, ValueError):
+        return False
+    has_names = stat.S_ISREG(status.st_mode) and status.st_nlink > 1
+    return has_names and status.st_size > MAX_COPIED
 
 
 def _is_of_header(path: str, confinement: "Confinement") -> bool:
@@ -176,8 +221,14 @@ def hint_of(item_id: str, refused: Sequence[dict[str, Any]]) -> str:
     line = header_line(one["allow"] for one in refused if not one.get("policy"))
     return (
         f"its sandbox refused: {what}{more}; if {item_id} needs that, write into its header: "
-        f"sandbox: {{{line}}}{_in_code(line)}"
+        f"sandbox: {{{line}}}{_in_code(line)}{_FIND_HOST if _PLACEHOLDER in line else ''}"
     )
+
+
+_FIND_HOST = (
+    "; HOST:PORT is the server that it connects to: its source, its settings or its manual name it"
+    ' ("api.example.com:443"), and "*.example.com:443" is every host of a domain'
+)
 
 
 def _in_code(line: str) -> str:
@@ -228,11 +279,14 @@ class _Complaints:
 
     def names(self) -> Iterator[str]:
         """The files and programs in its error messages, as they stand there."""
+        is_refused = _REFUSED.search(self._text)
+        without = [path for said, path in _WITHOUT_PATH if is_refused and said.search(self._text)]
         for pattern in _DENIED:
             for match in pattern.finditer(self._text):
-                yield from (name.strip() for name in filter(None, match.groups()))
-        if _REFUSED.search(self._text):
-            yield from (path for said, path in _WITHOUT_PATH if said.search(self._text))
+                names = (name.strip() for name in filter(None, match.groups()))
+                # Names of shared memory look like paths: /psm_1.
+                yield from (one for one in names if not (without and _SHARED_NAME.match(one)))
+        yield from without
 
     def files(self, cwd: str, search_path: str) -> Iterator[Refusal]:
         """The files and programs in its error messages, as far as these were refused."""
@@ -253,9 +307,12 @@ class _Complaints:
                 return
 
     def network(self) -> Iterator[Refusal]:
-        """Whether it complains about the network."""
-        if _NETWORK.search(self._text):
-            yield Refusal("connect", "the network")
+        """The servers that it could not reach by its own words; else that it was the network."""
+        if not _NETWORK.search(self._text):
+            return
+        known = dict.fromkeys(_peers_in(self._text))
+        for peer in known or (_ANY_HOST,):
+            yield Refusal("connect", peer)
 
     def temporary(self) -> Iterator[Refusal]:
         """Whether it complains that it has no folder for temporary files."""
@@ -268,6 +325,29 @@ class _Complaints:
             whole = rf"(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9_])"
             if len(name) >= _SHORTEST_NAME and re.search(whole, self._text):
                 yield Refusal("variable", name)
+
+
+def _peers_in(text: str) -> Iterator[str]:
+    """``HOST:PORT`` of each server that the words of a failed request name.
+
+    Where they leave the port out, it is that of a URL with this host, else the usual one.
+    """
+    by_host = {one["host"].lower(): _port_of(one) for one in _URL.finditer(text)}
+    for pattern in _PEERS:
+        for found in pattern.finditer(text):
+            host = found["host"].lower()
+            said = found.groupdict()
+            port = _port_of(found) if said.get("port") or said.get("scheme") else by_host.get(host)
+            if port != 0:
+                yield f"{host}:{port or _USUAL_PORT}"
+
+
+def _port_of(found: re.Match[str]) -> int:
+    """The port that is said, else that of the scheme; 0 for one that there cannot be."""
+    said = found.groupdict()
+    if said.get("port"):
+        return int(said["port"]) if int(said["port"]) <= _MAX_PORT else 0
+    return _PORT_OF_SCHEME.get(str(said.get("scheme")).lower(), _USUAL_PORT)
 
 
 def _is_possible_target(what: str, path: str) -> bool:

@@ -38,6 +38,7 @@ from lillux.interpreter_searches import find_on_path
 from lillux.process.model import Command, ProcessRunner
 from lillux.values import dataclass
 from ryeos.items.errors import RyeError, SpecError
+from ryeos.items.line_ends import lf_bytes
 from ryeos.items.specs import ToolSpec
 from ryeos.run.installed import InstalledTree
 from ryeos.run.packages import Block, Installer, PackageList, PackagesError, with_own_caches
@@ -249,6 +250,7 @@ def files_digest(named: Sequence[NamedFile], project: Path | None) -> tuple[str,
 def server_files(named: NamedFile, project: Path | None) -> dict[Path, bytes]:
     """A file that a command line names, and what goes with it, each read once; none without it.
 
+    Texts have LF, whatever git made of their ends of lines in this clone.
     The file itself, and all code in its folder and below. Where that folder is the project or holds
     it, or has too much in it: the file, its package, and the code there that it imports by a
     statement. Of a module the folder is the one in which Python looks for it.
@@ -265,8 +267,9 @@ def server_files(named: NamedFile, project: Path | None) -> dict[Path, bytes]:
         path = waiting.pop()
         if path in files:
             continue
-        files[path] = read_bytes(path, left)
-        left -= len(files[path])
+        data = read_bytes(path, left)
+        left -= len(data)
+        files[path] = lf_bytes(data)
         if len(files) > MAX_FILES:
             raise FileTooLargeError(str(folder), len(files), MAX_FILES)
         if not found:

@@ -200,6 +200,7 @@ def ended_envelope(thread: Thread) -> Mapping[str, Any]:
         "error": thread.error or f"the run ended as {thread.status}, without an answer",
         "code": "CANCELLED" if was_ended else "EXECUTION_FAILED",
         "thread_id": thread.thread_id,
+        **({"state": thread.shown_state} if thread.state else {}),
     }
 
 
@@ -268,9 +269,9 @@ def kill_thread(
         return EndedThread(ended, by_this=False, orphan_processes=orphan_processes)
     registry.finish(thread_id, Status.KILLED, error="killed")
     ended = _recorded(registry, thread_id)
-    return EndedThread(
-        ended, by_this=ended.status == Status.KILLED, orphan_processes=orphan_processes
-    )
+    # A runner that had the time to write what it was asked for says `cancelled`.
+    by_this = ended.status in {Status.KILLED, Status.CANCELLED}
+    return EndedThread(ended, by_this=by_this, orphan_processes=orphan_processes)
 
 
 def ask_for_end(registry: ThreadRegistry, thread_id: str) -> None:

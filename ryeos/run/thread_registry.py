@@ -8,7 +8,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +22,18 @@ from lillux.files import (
     is_directory,
     locked,
     open_file,
+    remove_file,
     write_atomic,
 )
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError, UnsupportedError
 from ryeos.run.threads import (
+    CANCEL,
     DOCUMENT,
+    GRANTS,
+    LOG,
     REOPENABLE,
+    RUNNER,
     TERMINAL,
     Status,
     Thread,
@@ -359,6 +364,21 @@ class ThreadRegistry:
         }
         return self._change(thread_id, values, leavable(Status.CONTINUED))
 
+    def remove(self, thread_id: str) -> None:
+        """Forget a thread that has ended: its row, and what Rye wrote in its folder.
+
+        Raises RyeError `INVALID_REF`, `REGISTRY_INVALID`, FileSystemError.
+        """
+        place = self.place
+        folder = place.thread_folder(thread_id)
+        for name in (DOCUMENT, f"{DOCUMENT}.lock", RUNNER, LOG, GRANTS, CANCEL):
+            with suppress(FileNotFoundError):
+                remove_file(place.file(thread_id, name), within=place.root)
+        with suppress(OSError), open_folder(folder.parent, place.root) as parent:
+            parent.remove_folder(folder.name)  # one with files of others stays
+        if os.path.lexists(place.registry):
+            self._write("DELETE FROM threads WHERE thread_id = ?", (thread_id,))
+
     def get(self, thread_id: str) -> Thread:
         """The thread with exactly this id. Raises ThreadNotFoundError."""
         rows = self._read(tuple(COLUMNS), "WHERE thread_id = ?", (thread_id,))
@@ -368,8 +388,11 @@ class ThreadRegistry:
 
     def find(self, text: str) -> str:
         """The id that a person means. Raises as `ryeos.run.threads.find_thread_id`."""
-        known = [thread.thread_id for thread in self._read(("thread_id",))]
-        return find_thread_id(text, known, str(self.place.registry))
+        return find_thread_id(text, self.ids(), str(self.place.registry))
+
+    def ids(self) -> list[str]:
+        """The ids of all threads."""
+        return [thread.thread_id for thread in self._read(("thread_id",))]
 
     def threads(self, *, limit: int | None = None) -> list[Thread]:
         """All threads without their results, the newest first."""

@@ -49,6 +49,8 @@ class Status(StrEnum):
     RELEASED = "released"
 
 
+INTERRUPTED = "interrupted"
+"""The state of a thread of an agent whose process died: it can be resumed."""
 TERMINAL = frozenset(Status(name) for name in TERMINAL_STATUSES)
 """Statuses that nothing follows."""
 
@@ -110,9 +112,32 @@ class Thread:
         """Whether its status will not change any more."""
         return self.status in TERMINAL
 
+    @property
+    def shown_state(self) -> str:
+        """What has become of it in one word, the same wherever it is shown.
+
+        Of a thread of an agent that is its state; one whose process died while it ran is
+        interrupted. Of any other that is its status.
+        """
+        if self.state == Status.RUNNING and self.has_ended:
+            return INTERRUPTED
+        return self.state or self.status
+
+    def is_older(self, than_s: float) -> bool:
+        """Whether it was changed last before a time in seconds; not where no time is known."""
+        from datetime import datetime
+
+        try:
+            changed_at = datetime.fromisoformat(self.updated_at or "")
+        except ValueError:
+            return False
+        return changed_at.tzinfo is not None and changed_at.timestamp() < than_s
+
     def describe(self) -> dict[str, Any]:
         """The thread as answers show it, without its result."""
         named = {name: getattr(self, name) for name in self.__slots__}
+        if self.state:
+            named["state"] = self.shown_state
         numbers = dict.fromkeys(("turns", "input_tokens", "output_tokens", "spend", "spawn_count"))
         return {
             name: value
@@ -126,6 +151,13 @@ class Thread:
             return json.loads(self.result) if self.result else None
         except (ValueError, RecursionError):
             return None
+
+
+def time_text(seconds: float) -> str:
+    """A time in seconds as the registry has it: those texts have the order of their times."""
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
 _WHOLE = ("turns", "input_tokens", "output_tokens", "spawn_count")
@@ -152,7 +184,7 @@ def thread_of(row: Mapping[str, Any]) -> Thread:
 MAX_ID_BYTES = 1024
 MAX_NAME_BYTES = 255
 _LONGEST_LAST = 120
-# Beside the folders of threads: see `ryeos.run.threads`.
+# Names of what lies beside the folders of threads: see `ThreadsPlace`.
 _TAKEN = ("registry.", ".")
 _OF_NODES = "rye-remote-"
 _MOST_SHOWN, _MOST_CLOSE = 5, 3
@@ -173,6 +205,11 @@ def short_thread_id(thread_id: str) -> str:
     """The short form of an id from `thread_id_for`, like ``run-d150``; any other as it is."""
     found = _MADE_HERE.fullmatch(thread_id)
     return f"run{found[1]}" if found else thread_id
+
+
+def looks_like_thread_id(text: str) -> bool:
+    """Whether a text has a form that ids of runs have, the short one or the long one."""
+    return is_short_thread_id(text) or _MADE_HERE.fullmatch(text) is not None
 
 
 def is_short_thread_id(text: str) -> bool:

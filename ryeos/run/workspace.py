@@ -4,8 +4,8 @@ A file of its own because it is a seam: `ryeos.app.workspace.Rye` implements it,
 below `app` may import no class of `app`.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from lillux.cancellation import Cancellation
@@ -33,6 +33,7 @@ class Workspace(Protocol):
     verifier: "Verifier"
     resolver: "Resolver"
     warn: Callable[[str], None]
+    caller: Callable[[], Mapping[str, Any]]
 
     @property
     def executor(self) -> "PrimitiveExecutor":

@@ -70,8 +70,8 @@ _NEVER: Mark = (-(2**63), 0, 0, 0)
 _MARK_TYPES = "qqqQ"
 
 
-_LIBRARY = '"tool_type": "library"'
-"""In the header of a module that tools import: it is not run, so it is not searched for."""
+_NOT_RUN = ('"tool_type": "library"', '"tool_type": "config"')
+"""In headers of modules that tools import, and of forms of settings: they are not searched for."""
 
 
 @dataclass(slots=True)
@@ -286,7 +286,7 @@ class Catalog:
             if shelf.kind is kind
             for item_id, number in shelf.numbers.items()
             if number not in self._unreadable and _is_in(item_id, prefix)
-            if _LIBRARY not in self._files.headers[number]
+            if not any(one in self._files.headers[number] for one in _NOT_RUN)
         ]
 
     # --- listing ----------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ class SearchRequest:
 
     prefix         the id that items have or lie below, ``""`` for any
     fields         field -> a query of its own; all must hold
-    filters        see `ryeos.search.search`
+    filters        what metadata has to be: see `conditions`
     max_slips      fuzzy: how many slips a word may be away, 0 to 2
     max_distance   proximity: how many words may stand between the terms; None for any number
     is_visible     whether a caller may know of an item

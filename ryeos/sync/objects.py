@@ -18,8 +18,7 @@ from ryeos.items.errors import RyeError
 # --- references -----------------------------------------------------------------------------------
 # Which content an object names: what a transfer takes along, and a sweep spares. Pure.
 #
-# An object that is not what its kind says names what can be read of it: to judge its shape is for
-# `ryeos.sync.objects`.
+# An object that is not what its kind says names what can be read of it: its shape is judged below.
 
 _HASH, _HASHES = "_hash", "_hashes"
 

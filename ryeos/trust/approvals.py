@@ -59,6 +59,7 @@ _NOT_APPROVED = "as you have not approved it"
 _IN_PROJECT = "left out of the PATH, as it lies in a project"
 _NAMED_IN_PROJECT = "what it names in a project was left out"
 _LINK_INTO_PROJECT = "left out, as it is a link to"
+_LINKS_INTO_PROJECTS = "left out, as they are links into projects"
 
 
 def not_approved(path: str, how: str) -> str:
@@ -83,10 +84,15 @@ def left_out_link(path: str, leads_to: str) -> str:
     return f"{path}: {_LINK_INTO_PROJECT} {leads_to} in a project"
 
 
+def left_out_links(folder: str, count: int) -> str:
+    """The warning about further links of a folder of the PATH that lead into projects."""
+    return f"{folder}: {count} further entries {_LINKS_INTO_PROJECTS}"
+
+
 def is_about_approval(warning: str) -> bool:
     """Whether a warning is one of these: it holds for every run of a session."""
     kinds = (_NOT_APPROVED, _IN_PROJECT, _NAMED_IN_PROJECT, _LINK_INTO_PROJECT)
-    return any(one in warning for one in kinds)
+    return any(one in warning for one in (*kinds, _LINKS_INTO_PROJECTS))
 
 
 @dataclass(frozen=True, slots=True)

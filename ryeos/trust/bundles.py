@@ -9,7 +9,7 @@ a short command needs no YAML parser. Format: ``docs/bundles.md``.
 import json
 import os
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,7 +20,7 @@ from lillux.signing import canonical_public_pem, compute_key_fingerprint, verify
 from lillux.values import dataclass, field
 from ryeos.items.context import ToolPrograms, log_warning, no_programs
 from ryeos.items.errors import IntegrityError, SignatureFormatError, bundle_error
-from ryeos.items.refs import AI_DIRECTORY, SYSTEM, Space
+from ryeos.items.refs import AI_DIRECTORY, SYSTEM, Space, vouches_for_nothing
 from ryeos.trust.signature import CommentForm, Signature, content_hash, decode, split
 
 MAX_MANIFEST_BYTES = 32 * 1024 * 1024
@@ -39,6 +39,10 @@ class BundleHome(Protocol):
 
     def restore(self, path: str) -> bool:
         """Write a file of that folder anew; False where that is not possible."""
+        ...
+
+    def vouches(self, path: str, data: bytes) -> bool:
+        """Whether the program has a file with this content at that path of the folder."""
         ...
 
     def keep_code(self) -> None:
@@ -66,6 +70,10 @@ class BundleFolder:
         return str(self.root)
 
     def restore(self, path: str) -> bool:  # noqa: ARG002 - there is nothing to restore from
+        """Never: there is no other copy."""
+        return False
+
+    def vouches(self, path: str, data: bytes) -> bool:  # noqa: ARG002 - of the interface
         """Never: there is no other copy."""
         return False
 
@@ -147,11 +155,10 @@ def verify_manifest(space: Space, data: bytes, public_pem: bytes) -> Manifest:
     path = manifest_path(space)
     signed = split(decode(data, str(path)), MANIFEST_FORM, str(path))
     signature = signed.signature
-    if (
-        signature is None
-        or signature.fingerprint != compute_key_fingerprint(public_pem)
-        or signature.content_hash != content_hash(signed.body)
-        or not verify_signature(signature.content_hash, signature.value, public_pem)
+    # (The signature of what this very program brought was verified when it was built.)
+    if signature is None or not (
+        space.vouches(f"{AI_DIRECTORY}/{_manifest_name(space)}", data)
+        or _is_by(signature, signed.body, public_pem)
     ):
         raise IntegrityError(
             str(path),
@@ -160,6 +167,14 @@ def verify_manifest(space: Space, data: bytes, public_pem: bytes) -> Manifest:
         )
     files, version = _listed_files(signed.body, space)
     return Manifest(signature, files, _manifest_name(space), data, version)
+
+
+def _is_by(signature: Signature, body: str, public_pem: bytes) -> bool:
+    return (
+        signature.fingerprint == compute_key_fingerprint(public_pem)
+        and signature.content_hash == content_hash(body)
+        and verify_signature(signature.content_hash, signature.value, public_pem)
+    )
 
 
 def _listed_files(text: str, space: Space) -> tuple[Mapping[str, Mapping[str, Any]], str]:
@@ -196,8 +211,12 @@ def manifest_signer(space: Space) -> str:
     return signature.fingerprint if signature else ""
 
 
-def embedded_bundle(root: Path, version: str) -> Space:
+def embedded_bundle(
+    root: Path, version: str, vouches: Callable[[str, bytes], bool] = vouches_for_nothing
+) -> Space:
     """The bundle that came with this program: ``root`` has ``.ai`` and ``public_key.pem``.
+
+    ``vouches`` is what the program's own file says of it.
 
     Raises RyeError `CONFIG_ERROR` when the program is incomplete.
     """
@@ -206,7 +225,9 @@ def embedded_bundle(root: Path, version: str) -> Space:
     except FileNotFoundError:
         raise bundle_error(str(root), "no public_key.pem; this copy of rye is incomplete") from None
     is_core = is_directory(root / AI_DIRECTORY / "bundles" / CORE_ID)
-    return Space(f"{SYSTEM}:{CORE_ID if is_core else EMBEDDED_ID}", root, version, pinned)
+    return Space(
+        f"{SYSTEM}:{CORE_ID if is_core else EMBEDDED_ID}", root, version, pinned, vouches=vouches
+    )
 
 
 def discover(embedded: Space | None, env: Mapping[str, str]) -> tuple[Space, ...]:

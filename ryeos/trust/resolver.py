@@ -46,6 +46,7 @@ _OWN_EXECUTOR_FOLDERS = (*_EXECUTOR_FOLDERS[:2], "core/primitives", "core/runtim
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", ".venv", ".git", "state"})
 _MAX_SUGGESTIONS = 3
 _LONG_NAME = 5
+_SHORT_NAME = 3
 _ALIKE = 0.75
 
 Aliases = Callable[[], Mapping[ItemRef, str]]
@@ -287,7 +288,8 @@ def suggestions(reference: Reference, known: Iterable[tuple[str, str]]) -> tuple
         if item_id.isprintable() and text not in requested and (wants_part or not is_part(item_id))
     }
     category, _, name = wanted.rpartition("/")
-    limit = 2 if len(name) >= _LONG_NAME else 1
+    # Of one or two letters every other name would be near.
+    limit = 2 if len(name) >= _LONG_NAME else int(len(name) >= _SHORT_NAME)
     slips = {
         text: edit_distance(name, item_id.rpartition("/")[2], limit)
         for text, item_id in ids.items()

@@ -229,8 +229,11 @@ def target_of_path(path: Path, spaces: Spaces) -> SignTarget:
     for absolute in _spellings(path):
         for space in spaces:
             target = _target_below(absolute, space)
-            if target:
+            if target and not is_directory(absolute):
                 return target
+            pattern = _pattern_of_folder(absolute, space)
+            if pattern:
+                raise _folder_error(str(path), pattern)
     raise InvalidRefError(
         str(path),
         f"expected a file below {AI_DIRECTORY}/ of the project or user space"
@@ -260,12 +263,31 @@ def _target_below(path: Path, space: Space) -> SignTarget | None:
     return None
 
 
+def _pattern_of_folder(path: Path, space: Space) -> str:
+    """The pattern of all items in a folder of items, ``""`` for another path."""
+    for root in (space.ai, space.ai.resolve()):
+        if is_directory(path) and path.is_relative_to(root):
+            folder, _, rest = path.relative_to(root).as_posix().partition("/")
+            kind = kind_of_directory(folder)
+            if kind:
+                return f"{kind.value}:{rest}/**" if rest else f"{kind.value}:**"
+    return ""
+
+
 def _require_no_folder(reference: Reference, space: Space) -> None:
     for ref in reference.refs(tuple(Kind)):
         if is_directory(space.directory(ref.kind) / ref.id):
-            raise InvalidRefError(
-                str(reference), f"names a folder; for all items in it: {reference}/**"
-            )
+            raise _folder_error(str(reference), f"{reference}/**")
+
+
+def _folder_error(named: str, pattern: str) -> InvalidRefError:
+    from shlex import quote
+
+    return InvalidRefError(
+        named,
+        f"names a folder; for all items in it: {pattern}",
+        hint=f"to sign these: rye sign {quote(pattern)}",
+    )
 
 
 @lru_cache(maxsize=256)
@@ -517,6 +539,15 @@ def validate_item(target: SignTarget, data: bytes) -> ValidItem:
     return found
 
 
+def require_text_name(where: str, name: str) -> None:
+    """Refuse a name whose bytes are not UTF-8: no text can name it. Raises ItemValidationError."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(where).decode("utf-8", "backslashreplace")
+        raise ItemValidationError(shown, ["its name is not UTF-8: rename it"]) from None
+
+
 def examine_item(target: SignTarget, data: bytes) -> ValidItem:
     """As `validate_item`, with the rules that the item breaks among the result.
 
@@ -524,6 +555,7 @@ def examine_item(target: SignTarget, data: bytes) -> ValidItem:
     cannot be read far enough to look at its fields.
     """
     where = str(target.path)
+    require_text_name(where, str(target.ref) if target.ref else target.path.name)
     suffix = target.verify_target.suffix
     if separators := _separators(suffix, data):
         raise ItemValidationError(where, separators)

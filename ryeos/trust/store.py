@@ -203,11 +203,9 @@ def _document_in(ai: Path, fingerprint: str) -> Path:
 
 def parse_key_document(data: bytes, where: str) -> KeyDocument:
     """Parse a key document, signed or not. Raises RyeError `CONFIG_ERROR` with the reason."""
-    from ryeos.items.header_values import parse_toml
-
     try:
         signed = split(decode(data, where), form_for(Kind.TOOL, ".toml"), where)
-        header = parse_toml(signed.body)
+        header = _own_header(signed.body) or _parsed_header(signed.body)
         public_pem = canonical_public_pem(_pem_of(header, where))
         digest = compute_key_digest(public_pem)
         owner = _text(header, "owner", "unknown")
@@ -230,6 +228,38 @@ def parse_key_document(data: bytes, where: str) -> KeyDocument:
     )
 
 
+def _own_header(body: str) -> dict[str, Any] | None:
+    """The fields of a document exactly as `write_key_document` writes it; None for any other text.
+
+    Every start reads one, and importing a parser of TOML for it takes a tenth of a short run. That
+    the fields are those of the text is known since they, written again, are this text.
+    """
+    head, found, rest = body.partition(_KEY_TABLE)
+    fields = [line.partition(' = "') for line in head.split("\n") if line]
+    header: dict[str, Any] = {name: value[:-1] for name, _, value in fields}
+    pem = rest.removesuffix(_KEY_TABLE_END)
+    try:
+        written = write_key_document(
+            pem.encode(),
+            header.get("owner", ""),
+            covers_all="coverage" in header,
+            binds_identity="identity" in header,
+            valid_until=header.get("valid_until", ""),
+        )
+    except LilluxError:
+        return None
+    return {**header, "public_key": {"pem": pem}} if found and written == body else None
+
+
+def _parsed_header(body: str) -> dict[str, Any]:
+    from ryeos.items.header_values import parse_toml
+
+    return parse_toml(body)
+
+
+_KEY_TABLE, _KEY_TABLE_END = '\n[public_key]\npem = """\n', '"""\n'
+
+
 def write_key_document(
     public_pem: bytes,
     owner: str,
@@ -238,8 +268,13 @@ def write_key_document(
     binds_identity: bool = False,
     valid_until: str = "",
 ) -> str:
-    """The unsigned text of a key document, fields in the order that every reader knows."""
+    """The unsigned text of a key document, fields in the order that every reader knows.
+
+    Raises RyeError `CONFIG_ERROR` for an owner or a last day that a reader would take for another.
+    """
     valid_owner(owner)
+    if not _stands_for_itself(valid_until):
+        raise key_document_error("valid_until", "expected a day like 2027-01-31")
     fingerprint = compute_key_fingerprint(public_pem)
     marks = f'coverage = "{COVERAGE_ALL}"\n' if covers_all else ""
     validity = f'valid_until = "{valid_until}"\n' if valid_until else ""
@@ -252,17 +287,21 @@ def write_key_document(
         'attestation = ""\n'
         f"{marks}"
         f"{validity}"
-        "\n[public_key]\n"
-        f'pem = """\n{canonical_public_pem(public_pem).decode()}"""\n'
+        f"{_KEY_TABLE}{canonical_public_pem(public_pem).decode()}{_KEY_TABLE_END}"
     )
 
 
 def valid_owner(owner: str) -> None:
     """Refuse a name that a key document could not hold as it is. Raises RyeError `CONFIG_ERROR`."""
-    if not owner or not owner.isprintable() or not {'"', "\\"}.isdisjoint(owner):
+    if not owner or not _stands_for_itself(owner):
         raise key_document_error(
             "owner", "expected a plain name without quotes, backslashes or control characters"
         )
+
+
+def _stands_for_itself(text: str) -> bool:
+    """Whether a text between quotes is that text to every reader of TOML."""
+    return text.isprintable() and {'"', "\\"}.isdisjoint(text)
 
 
 class TrustStore:

@@ -118,10 +118,12 @@ def test_a_proposal_that_was_changed_since_is_not_signed(machine: Machine, start
     start().call("sign", item_id="tool:mine/x")
     write(machine, TOOL.replace("owned", "something else"))
 
+    listed = machine.run("approve", "--list").stdout
     ended = machine.run("approve", "--all", "--json")
 
     assert (ended.returncode, json.loads(ended.stdout)["proposals"][0]["state"]) == (1, "failed")
     assert machine.run("run", "mine/x").returncode == 4
+    assert "an agent may propose it again" in listed
 
 
 def test_a_dropped_proposal_is_gone(machine: Machine, start: Start) -> None:
@@ -408,6 +410,9 @@ def test_execute_forwards_no_wish_to_sign(start: Start) -> None:
         "cp -r $HOME/.ai/config/keys/signing .",
         "ln $HOME/.ai/config/keys/signing/private_key.pem key",
         "cat /proc/$PPID/environ",
+        "cat $HOME/.ai/state/agent/threads/x/journal.jsonl",
+        "cat $HOME/.config/lab-token",
+        "cp $HOME/.config/lab-token .",
         "echo 'sign: allow' > $HOME/.ai/config/agents.yaml",
         "mkdir $HOME/.ai/config/agents",
         "touch $HOME/.ai/config/keys/trusted/x.toml",
@@ -419,6 +424,12 @@ def test_a_shell_of_an_agent_reaches_no_key_and_gives_no_rights(
     start: Start, machine: Machine, command: str
 ) -> None:
     (machine.home / ".ai/state/versions").mkdir(parents=True, exist_ok=True)
+    for name in (".ai/state/agent/threads/x/journal.jsonl", ".config/lab-token"):
+        (machine.home / name).parent.mkdir(parents=True, exist_ok=True)
+        (machine.home / name).write_text("PRIVATE KEY", "utf-8")
+    credential = machine.home / ".ai/config/credentials/lab.yaml"
+    credential.parent.mkdir(parents=True, exist_ok=True)
+    credential.write_text("hosts: [a.example]\nsource: {file: ~/.config/lab-token}\n", "utf-8")
 
     reply = start().call("execute", item_id="rye/bash/bash", parameters={"command": command})
 
@@ -434,6 +445,18 @@ def test_rye_in_a_shell_of_an_agent_signs_nothing(machine: Machine, start: Start
     start().call("execute", item_id="rye/bash/bash", parameters={"command": command})
 
     assert machine.run("run", "mine/x").returncode == 4
+
+
+@landlock
+@pytest.mark.parametrize("words", ["raise x spend=9", "steer x hello", "resume x"])
+def test_rye_in_a_shell_of_an_agent_changes_no_thread(
+    machine: Machine, start: Start, words: str
+) -> None:
+    command = f"{' '.join(map(str, machine.rye))} threads {words}"
+
+    reply = start().call("execute", item_id="rye/bash/bash", parameters={"command": command})
+
+    assert "x: refused for what Rye confined" in json.dumps(reply)
 
 
 @landlock

@@ -13,7 +13,7 @@ from lillux.signing import generate_keypair
 from lillux.values import replace
 from ryeos.items.errors import IntegrityError, UntrustedKeyError
 from ryeos.items.refs import Kind, Space
-from ryeos.trust.bundles import manifest_path
+from ryeos.trust.bundles import manifest_path, verify_manifest
 from ryeos.trust.verify import Target, VerifiedItem
 from tests.support.signed_files import put_key_document, sign_text
 from tests.support.workspace import Workspace
@@ -156,6 +156,23 @@ def test_an_edited_manifest_is_refused(workspace: Workspace, space: Space) -> No
         f"the bundle's manifest is not what its publisher signed: {manifest_path(space)}"
     )
     assert error.value.hint == INSTALL_AGAIN
+
+
+def test_a_manifest_counts_without_its_signature_only_as_the_program_brought_it(
+    space: Space,
+) -> None:
+    path = manifest_path(space)
+    brought = path.read_bytes()
+    name = path.relative_to(space.base).as_posix()
+    known = replace(space, vouches=lambda found, data: (found, data) == (name, brought))
+    stranger = generate_keypair().public_pem
+
+    assert verify_manifest(known, brought, stranger).own_data == brought
+    for other in (brought.replace(b'"sha256":"', b'"sha256":"0', 1), brought + b"\n"):
+        with pytest.raises(IntegrityError):
+            verify_manifest(known, other, stranger)
+    with pytest.raises(IntegrityError):
+        verify_manifest(space, brought, stranger)
 
 
 def test_a_manifest_signed_by_a_key_that_counts_elsewhere_is_refused(

@@ -345,6 +345,26 @@ def test_the_trial_of_a_server_for_user_space_starts_outside_of_the_project(
     assert "json.py of the project ran" not in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("cwd", ["${workspaceFolder}", ""])
+def test_an_imported_server_of_user_space_starts_in_the_project_where_its_settings_say_so(
+    pinned: Pinned, tmp_path: Path, cwd: str
+) -> None:
+    # It is part of the item that a person signs, and imports what the project has there.
+    expected = (pinned.cli.project if cwd else pinned.cli.home).resolve()
+    server = tmp_path / "serve.py"
+    text = (VECTORS / "hours.py").read_text("utf-8")
+    server.write_text(f"import os\nassert os.getcwd() == {str(expected)!r}\n{text}", "utf-8")
+    entry = {"command": sys.executable, "args": [str(server)], **({"cwd": cwd} if cwd else {})}
+    settings = tmp_path / "mcp.json"
+    settings.write_text(json.dumps({"mcpServers": {"hours": entry}}), "utf-8")
+
+    done = pinned.cli("import", str(settings), "--space", "user", "--yes")
+
+    assert pinned.call(), done.stdout + done.stderr
+    item = (pinned.cli.home / ".ai/tools/mcp/servers/hours.yaml").read_text("utf-8")
+    assert ("{project_path}" in item) == bool(cwd)
+
+
 def test_a_caller_chooses_no_folder_for_a_server_of_user_space(
     pinned: Pinned, tmp_path: Path
 ) -> None:

@@ -63,6 +63,19 @@ def test_an_imported_server_runs_and_one_changed_byte_is_refused(
     assert after.json["data"]["parsed"] is True
 
 
+def test_a_server_whose_lines_git_ended_with_cr_lf_is_the_approved_one(
+    hours: Path, signer: CommandLine
+) -> None:
+    text = hours.read_bytes()
+    hours.write_bytes(text.replace(b"\n", b"\r\n"))
+    all_lines = signer("run", HOURS, "hour:=15", "--json")
+    hours.write_bytes(text.replace(b"\n", b"\r\n", 1))
+    one_line = signer("run", HOURS, "hour:=15", "--json")
+
+    assert all_lines.json["data"]["parsed"] is True
+    assert one_line.json["code"] == "SERVER_CHANGED"
+
+
 def test_a_file_beside_a_server_that_it_could_load_is_held_too(
     hours: Path, signer: CommandLine
 ) -> None:

@@ -7,7 +7,12 @@ import pytest
 from lillux.signing import KeyPair, compute_key_digest, compute_key_fingerprint, generate_keypair
 from ryeos.items.errors import IntegrityError, UntrustedKeyError
 from ryeos.items.refs import PROJECT, USER, Space
-from ryeos.trust.store import document_path, write_key_document
+from ryeos.trust.store import (
+    document_path,
+    has_expired,
+    parse_key_document,
+    write_key_document,
+)
 from ryeos.trust.verify import VerifiedItem
 from tests.support.signed_files import put_key_document, seed_keypair, sign_partly, sign_text
 from tests.support.workspace import Workspace
@@ -262,3 +267,18 @@ def test_the_mark_cannot_be_edited_out_of_a_signed_document(
     document.write_text(text.replace('coverage = "all"\n', ""), encoding="utf-8")
 
     assert_untrusted(workspace, path)
+
+
+@pytest.mark.parametrize("last_day", ['\\u0032020-01-01"', '2020-01-01" # "', '2020-01-01"\t#"'])
+def test_a_last_day_means_what_toml_says_also_where_the_rest_is_as_rye_writes_it(
+    last_day: str,
+) -> None:
+    written = write_key_document(
+        seed_keypair().public_pem, "me", covers_all=True, valid_until="2020-01-01"
+    )
+    text = written.replace('2020-01-01"', last_day)
+
+    document = parse_key_document(text.encode(), "x.toml")
+
+    assert document.valid_until == "2020-01-01"
+    assert has_expired(document)

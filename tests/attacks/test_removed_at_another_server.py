@@ -18,7 +18,7 @@ from ryeos.remote.requests import encode_public_key
 from tests.support.clusters import TestedCluster, running_cluster
 from tests.support.endings import wait_until
 from tests.support.node import Node, User
-from tests.support.remote_projects import RemoteProject
+from tests.support.remote_projects import RemoteProject, waiting_in
 from tests.support.teams import TeamOfTests, made_team
 from tests.support.workspace import PLAIN_ENV, Workspace
 
@@ -133,8 +133,9 @@ class TeamProject(RemoteProject):
 
     folder: Path
 
-    def _waiting(self) -> list[Path]:
-        return list(self.folder.glob("worker*/workspaces/*/*/*/tmp/**/here"))
+    def waiting(self) -> list[Path]:
+        places = self.folder.glob("worker*/workspaces")
+        return [here for place in places for here in waiting_in(place)]
 
 
 @pytest.fixture
@@ -157,13 +158,13 @@ def project(cluster: TestedCluster, team: TeamOfTests, workspace: Workspace) -> 
 
 def begun(project: TeamProject, team: TeamOfTests, who: str, script: str) -> str:
     """Have a worker carry a script out for a member; the thread's id, once it waits there."""
-    before = set(project._waiting())
+    before = set(project.waiting())
     user = team.people[who]
     envelope = project.envelope(SCRIPT=f"{script}; {WAIT}; {script}")
     body = {"item_id": "tool:sh", "project_path": project.name, "async": True}
     reply = user.ask("POST", team.of("/execute"), {**body, "secret_envelope": envelope})
     assert reply.status == 202, reply.json
-    wait_until(lambda: bool(set(project._waiting()) - before), 30)
+    wait_until(lambda: bool(set(project.waiting()) - before), 30)
     return str(reply.json["thread_id"])
 
 

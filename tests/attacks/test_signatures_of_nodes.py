@@ -5,7 +5,6 @@ page whose text is that of a document would carry the signature of the document.
 """
 
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,16 +12,11 @@ import pytest
 from lillux.digests import canonical_json, sha256_hex
 from lillux.sealing import generate_box_pair
 from lillux.signing import generate_keypair, verify_signature
-from lillux.values import replace
-from rye_services.authorized_files import take_over_files
-from rye_services.credentials import AuthorizedKeys
-from rye_services.database import Database
 from ryeos.items.refs import Kind
 from ryeos.remote.requests import (
     SIGNATURE_KEY,
     IdentityError,
     decode_public_key,
-    encode_public_key,
     identity_document,
     new_nonce,
     read_identity,
@@ -109,29 +103,6 @@ def test_the_sign_route_signs_no_identity_document_of_the_node(
     own = {"signer": node.keys.node_id, "sig": signature.value.rstrip("="), "signed_at": "2026"}
     with pytest.raises(IdentityError, match="not the key's over this document"):
         read_identity({**forged, SIGNATURE_KEY: own})
-    assert is_for_items_only(node, signature)
-
-
-def test_a_page_lets_no_key_in(project: RemoteProject, tmp_path: Path) -> None:
-    node, key = project.user.node, generate_keypair()
-    fingerprint = SigningKey(key).fingerprint
-    text = (
-        f'fingerprint = "{fingerprint}"\n'
-        f'public_key = "{encode_public_key(key.public_pem)}"\nscopes = ["*"]\n'
-    )
-
-    signature = signed_page(project, text)
-    line = signature.line(form_for(Kind.TOOL, ".toml", "x.toml"))
-    settings = replace(node.settings, config_dir=tmp_path)
-    settings.authorized_keys_dir.mkdir()
-    path = settings.authorized_keys_dir / f"{fingerprint}.toml"
-    path.write_text(line + text, encoding="utf-8")
-    database = Database(settings.database_url)
-
-    assert take_over_files(settings, database) == 0
-
-    assert AuthorizedKeys(database).find(fingerprint) is None
-    database.close()
     assert is_for_items_only(node, signature)
 
 

@@ -248,7 +248,7 @@ def test_no_parameter_of_a_shell_tool_stands_on_a_command_line(
         workspace.project.signed_yaml("waits", schema + body)
     project = RemoteProject.with_tools(workspace, shared_node.user())
     reply = project.ask("tool:waits", parameters={"word": SEEN}, **{"async": True})
-    wait_until(lambda: bool(project._waiting()))
+    wait_until(lambda: bool(project.waiting()))
 
     lines = [_read(pid, "cmdline") for pid in _pids()]
 

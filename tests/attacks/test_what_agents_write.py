@@ -8,10 +8,12 @@ import sys
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
+from shutil import which
 from tempfile import TemporaryDirectory
 
 import pytest
 
+from lillux.mediation import MAX_COPIED
 from lillux.sandbox import landlock_version
 from lillux.seccomp import HARDENED, TRACING, can_filter, number_of
 from lillux.supervisor import can_supervise
@@ -606,6 +608,101 @@ def test_a_link_on_the_path_that_leads_into_a_project_runs_no_tool(
     assert f"{outside}/bash: left out, as it is a link to {between} in a project" in notes
 
 
+FROBNICATE = """\
+#!/bin/bash
+# version: 1.0.0
+# tool_type: bash
+# executor_id: rye/core/runtimes/bash/bash
+# category: mine
+# name: frob
+# description: starts a program by its name
+frobnicate
+useful
+"""
+
+
+def with_linked_programs(prepared: Workspace, folder: Path) -> Path:
+    """A folder of the PATH with a program that is a link to ``folder``, and with another one."""
+    folder.mkdir(parents=True)
+    bin_folder = prepared.home / "linked"
+    bin_folder.mkdir()
+    for path in (folder / "frobnicate", prepared.home / "useful"):
+        path.write_text(f"#!/bin/sh\necho {path.name} of the user\n", "utf-8")
+        path.chmod(0o755)
+        (bin_folder / path.name).symlink_to(path)
+    prepared.env["PATH"] = f"{bin_folder}:{os.environ['PATH']}"
+    return bin_folder
+
+
+@pytest.mark.parametrize("where", ["project", "policy"])
+@pytest.mark.parametrize("space", ["user", "project"])
+def test_a_program_that_a_tool_starts_by_its_name_is_no_link_to_where_agents_write(
+    prepared: Workspace, space: str, where: str
+) -> None:
+    folder = (prepared.project_path if where == "project" else prepared.home / "work") / "tools"
+    bin_folder = with_linked_programs(prepared, folder)
+    if where == "policy":
+        policy(prepared, 'agents: {write: ["~/work"]}')
+    (prepared.user if space == "user" else prepared.project).signed(
+        "tools/mine/frob.sh", FROBNICATE
+    )
+
+    shell(prepared, f"echo 'echo of the agent' >> {folder}/frobnicate")
+    written = shell(prepared, "frobnicate")
+    own = prepared.rye().executor.execute(ExecutionRequest(item_id="mine/frob"))
+
+    assert "of the agent" in output(written)  # it runs its own code, with its own rights
+    assert isinstance(own.data, dict)
+    assert own.data["stdout"] == "useful of the user\n"
+    notes = [one for one in own.metadata["warnings"] if f"{bin_folder}/frobnicate: " in one]
+    assert len(notes) == 1
+    assert not written.metadata.get("warnings")
+
+
+def test_a_link_to_a_program_of_the_project_counts_once_its_user_approved_it(
+    prepared: Workspace,
+) -> None:
+    with_linked_programs(prepared, prepared.project_path / "bin")
+    prepared.project.signed("tools/mine/frob.sh", FROBNICATE)
+    prepared.approve()
+
+    own = prepared.rye().executor.execute(ExecutionRequest(item_id="mine/frob"))
+
+    assert output(own).split("\n")[:2] == ["frobnicate of the user", "useful of the user"]
+
+
+def test_many_links_of_a_folder_into_projects_are_noted_in_few_lines(prepared: Workspace) -> None:
+    bin_folder = with_linked_programs(prepared, prepared.project_path / "tools")
+    for number in range(9):
+        (bin_folder / f"a{number}").symlink_to(prepared.project_path / "tools/frobnicate")
+    prepared.user.signed("tools/mine/frob.sh", FROBNICATE)
+
+    own = prepared.rye().executor.execute(ExecutionRequest(item_id="mine/frob"))
+
+    notes = [one for one in own.metadata["warnings"] if str(bin_folder) in one]
+    assert [one.split(": ")[0] for one in notes] == [
+        *(f"{bin_folder}/a{number}" for number in range(5)),
+        str(bin_folder),
+    ]
+    assert "5 further entries" in notes[-1]
+
+
+def test_a_tool_that_reads_little_starts_the_other_programs_of_such_a_folder(
+    prepared: Workspace,
+) -> None:
+    bin_folder = with_linked_programs(prepared, prepared.project_path / "tools")
+    (bin_folder / "plain").write_text("#!/bin/sh\necho plain\n", "utf-8")
+    (bin_folder / "plain").chmod(0o755)
+    limited = FROBNICATE.replace("frobnicate\nuseful", "plain").replace(
+        "# description", '# sandbox: {"read": [], "write": [], "programs": "any"}\n# description'
+    )
+    prepared.user.signed("tools/mine/frob.sh", limited)
+
+    own = prepared.rye().executor.execute(ExecutionRequest(item_id="mine/frob"))
+
+    assert output(own) == "plain\n"
+
+
 CODE_VARIABLES = {
     "PYTHONPATH": ("/usr/lib/x:{lib}", "/usr/lib/x"),
     "NODE_PATH": ("{lib}", ""),
@@ -627,6 +724,12 @@ CODE_VARIABLES = {
     "GEM_PATH": ("/opt/gems:", "/opt/gems"),
     "LD_RUN_PATH": ("/opt/a;lib:", "/opt/a"),
     "OPENSSL_CONF": ("openssl.cnf", ""),
+    "CLASSPATH": ("{lib}/a.jar:/opt/b.jar", "/opt/b.jar"),
+    "PAGER": ("./less", ""),
+    "GIT_PAGER": ("{lib}/less -R", ""),
+    "EDITOR": ("lib/vi", ""),
+    "VISUAL": ("code --wait", "code --wait"),
+    "GIT_EDITOR": ("sh ./vi", ""),
 }
 
 
@@ -646,6 +749,44 @@ def test_variables_of_the_user_load_no_code_of_a_project(prepared: Workspace, na
     notes = [one for one in own.metadata.get("warnings", ()) if one.startswith(f"{name}: ")]
     assert len(notes) == (given != kept)
     assert prepared.rye().context.own_environment.get(name, "") == kept
+
+
+PERL_TOOL = FROBNICATE.replace("frobnicate\nuseful", "perl -e 'print 1'")
+
+
+@pytest.mark.skipif(which("perl") is None, reason="needs perl")
+@pytest.mark.parametrize(
+    "variables", [{"PERL5OPT": "-I. -Mevil"}, {"PERL5LIB": ".", "PERL5OPT": "-Mevil"}]
+)
+def test_perl_loads_no_module_of_the_project_that_a_tool_of_user_space_runs_in(
+    prepared: Workspace, variables: dict[str, str]
+) -> None:
+    started = prepared.home / "started"
+    module = f"open(F, '>{started}'); close(F); 1;\n"
+    (prepared.project_path / "evil.pm").write_text(module, "utf-8")
+    prepared.user.signed("tools/mine/frob.sh", PERL_TOOL)
+    prepared.env |= variables
+
+    own = prepared.rye().executor.execute(ExecutionRequest(item_id="mine/frob"))
+
+    assert not started.exists()
+    assert own.metadata["warnings"]
+
+
+def test_git_starts_no_editor_of_the_project_in_a_tool_of_user_space(prepared: Workspace) -> None:
+    started = prepared.home / "started"
+    editor = prepared.project_path / "vi"
+    editor.write_text(f"#!/bin/sh\ntouch {started}\n", "utf-8")
+    editor.chmod(0o755)
+    commit = "git init -q . && git -c user.name=x -c user.email=x commit -q --allow-empty"
+    prepared.user.signed("tools/mine/frob.sh", FROBNICATE.replace("frobnicate\nuseful", commit))
+    for name in ("GIT_EDITOR", "VISUAL", "EDITOR"):
+        prepared.env[name] = "./vi"
+
+    prepared.rye().executor.execute(ExecutionRequest(item_id="mine/frob"))
+
+    assert (prepared.project_path / ".git").is_dir()
+    assert not started.exists()
 
 
 def test_what_loads_code_is_never_taken_from_a_dotenv_file() -> None:
@@ -780,6 +921,38 @@ def test_a_refused_semaphore_names_shared_memory(prepared: Workspace) -> None:
         (refused,) = shell(prepared, lock).metadata["refused"]
 
     assert refused["policy"] == 'your policy allows it with: agents: {write: ["/dev/shm"]}'
+
+
+def test_refused_shared_memory_is_named_once_and_as_the_folder_it_is_in(
+    prepared: Workspace,
+) -> None:
+    made = "from multiprocessing import shared_memory as s; s.SharedMemory(create=True, size=9)"
+
+    with TemporaryDirectory(dir="/var/tmp") as home:
+        prepared.env |= {"HOME": home}
+        refused = shell(prepared, f"/usr/bin/env python3 -c '{made}'").metadata["refused"]
+
+    assert [one["target"] for one in refused] == ["/dev/shm"]
+    assert refused[0]["policy"].endswith('agents: {write: ["/dev/shm"]}')
+
+
+def test_a_long_file_with_a_second_name_is_refused_with_the_line_of_the_policy(
+    prepared: Workspace,
+) -> None:
+    long = prepared.project_path / "src/long"
+    with long.open("wb") as file:
+        file.truncate(MAX_COPIED + 1)
+    (prepared.home / "second").hardlink_to(long)
+
+    before = shell(prepared, "echo x >> src/long; exit 1")
+    (refused,) = before.metadata["refused"]
+    line = refused["policy"].partition("your policy allows it with: ")[2]
+    policy(prepared, line.replace("{project}", str(prepared.project_path)))
+    after = shell(prepared, "echo x >> src/long")
+
+    assert "has a second name (hard link)" in refused["policy"]
+    assert after.success, after.error
+    assert (prepared.home / "second").stat().st_size == MAX_COPIED + 3
 
 
 def test_a_file_of_a_folder_that_nothing_gives_is_named_by_itself(prepared: Workspace) -> None:

@@ -327,6 +327,31 @@ def test_a_pager_is_given_all_of_it_before_the_question(
 
 
 @terminal
+@pytest.mark.parametrize("named", ["./evil", "{project}/evil", "sh ./evil"])
+@pytest.mark.parametrize("name", ["PAGER", "EDITOR", "VISUAL"])
+def test_no_pager_and_no_editor_of_the_project_is_started(
+    signer: CommandLine, at_terminal: Start, tmp_path: Path, name: str, named: str
+) -> None:
+    propose(signer, HARMLESS + "# x\n" * 80)
+    evil = signer.project / "evil"
+    evil.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n", encoding="utf-8")
+    evil.chmod(0o755)
+
+    variables = {"TERM": "dumb", "LINES": "20", name: named.format(project=signer.project)}
+
+    with at_terminal("approve", **variables) as shown:
+        pages = shown.type("", until="stop -- ")
+        while "stop -- " in pages[-10:]:
+            left = int(pages.rpartition("-- ")[0].rpartition("-- ")[2].split()[0])
+            pages += shown.type("\n", until="stop -- " if left > 17 else "?] ")
+        answer = shown.type("e\n", until="?] ")
+        shown.type("q\n", until="waiting ")
+
+    assert "no editor" in answer
+    assert not (tmp_path / "started").exists()
+
+
+@terminal
 def test_the_keys_of_a_question(signer: CommandLine, at_terminal: Start, tmp_path: Path) -> None:
     path = propose(signer)
     other = propose(signer, name="y")

@@ -8,6 +8,7 @@ from sqlalchemy import select
 from rye_services.cli import main
 from rye_services.data_folder import address_of, open_database
 from rye_services.database import Database, node_identity
+from rye_services.migrations import make_tables
 from rye_services.node.store.objects import UserStores
 from rye_services.settings import Settings, read_settings
 from ryeos.items.errors import RyeError
@@ -125,7 +126,7 @@ def test_a_folder_without_a_note_gets_no_database_whose_projects_lie_elsewhere(
 def test_tables_without_an_id_get_one_with_the_folder(tmp_path: Path) -> None:
     database = Database(database_url(tmp_path / "a"))
     (tmp_path / "a").mkdir()
-    database.make_tables()
+    make_tables(database)
 
     opened(tmp_path / "a", make=True)
 

@@ -195,6 +195,21 @@ def test_a_line_that_is_gone_is_not_edited(tmp_path: Path) -> None:
     assert path.read_bytes() == b"changed\nb\n"
 
 
+def test_a_text_is_not_replaced_in_a_file_that_has_changed_since_its_hash(tmp_path: Path) -> None:
+    path = put(tmp_path, b"a\nb\n")
+    seen = call(READ, tmp_path, path="a.txt")["hash"]
+    path.write_bytes(b"a\nb\nanother one's\n")
+
+    problem = refused(
+        EDIT, tmp_path, path="a.txt", hash=seen, edits=[{"old_text": "b", "new_text": "c"}]
+    )
+
+    assert problem == (
+        "edits[0].old_text: the file has changed since the one of this hash was read"
+    )
+    assert path.read_bytes() == b"a\nb\nanother one's\n"
+
+
 def test_lines_that_are_there_twice_need_the_hash_of_the_file(tmp_path: Path) -> None:
     path = put(tmp_path, b"}\na\n}\n")
     last, seen = ids(tmp_path)[2], call(READ, tmp_path, path="a.txt")["hash"]

@@ -158,10 +158,12 @@ def test_the_page_on_configuration_names_each_file_and_whether_an_agent_may_prop
 
 
 @pytest.mark.parametrize(
-    "query", ["*", "walks the files", "guard import", "texts", "host function"]
+    "query",
+    ["*", "walks the files", "guard import", "texts", "host function", "remotes JSON schema"],
 )
-def test_a_library_is_never_found(rye: Rye, query: str) -> None:
+def test_what_is_not_run_is_never_found(rye: Rye, query: str) -> None:
     refs = found(rye, query)
 
     assert not [ref for ref in refs if "/lib/" in ref]
     assert "tool:rye/core/runtimes/python/function_host" not in refs
+    assert "tool:rye/core/remote.config-schema" not in refs

@@ -76,7 +76,7 @@ def test_without_the_libraries_it_says_how_to_get_them(developer: Machine, check
 
     assert ended.returncode == 78
     assert ended.stderr == (
-        f"error: {BASE_PYTHON} has no dotenv, fastjsonschema, nacl, packaging, shtab, tomlkit,"
+        f"error: {BASE_PYTHON} has no dotenv, nacl, packaging, shtab, tomlkit,"
         " urllib3, yaml\n"
         f"  hint: run scripts/install, then build/venv/bin/python {checkout / 'rye.py'}\n"
     )

@@ -32,6 +32,11 @@ def test_every_listed_module_of_ours_exists() -> None:
     assert {name for name in listed if name.partition(".")[0] in OURS} <= known
 
 
+def test_a_start_that_forks_no_directive_imports_nothing_of_threads() -> None:
+    for names in hot_modules().values():
+        assert not any(f"{name}.".startswith("ryeos.agent.") for name in names)
+
+
 SETUP = (
     ("keys", "generate", "-q"),
     ("new", "tool", "mine/hello", "-q"),

@@ -139,6 +139,58 @@ def test_it_runs_from_any_folder_under_any_name(
     assert (ended.stdout, ended.stderr) == (f"rye-node {__version__}\n", "")
 
 
+DATABASE = "postgresql+psycopg://rye@127.0.0.1:9/rye"
+IMPORTED, NO_DRIVER = 99, "start with PYTHONPATH=DIR"
+
+
+@pytest.mark.parametrize("where", ["a folder", "a project", "the folder it starts in"])
+def test_it_imports_the_libraries_of_its_operator_from_no_project(
+    server: Machine, built_node_pyz: Path, where: str
+) -> None:
+    folder = server.home / "libraries"
+    (folder / ".ai" if where == "a project" else folder).mkdir(parents=True)
+    (folder / "psycopg.py").write_text(f"raise SystemExit({IMPORTED})\n", "utf-8")
+    named = "." if where == "the folder it starts in" else str(folder)
+    environ = server.environ(PYTHONPATH=named, RYE_NODE_DATABASE_URL=DATABASE)
+
+    ended = run([BASE_PYTHON, built_node_pyz, "users", "list"], environ=environ, cwd=folder)
+
+    assert (ended.returncode == IMPORTED) == (where == "a folder"), ended.stderr
+    assert (NO_DRIVER in ended.stderr) == (where != "a folder")
+
+
+def test_what_python_has_itself_is_imported_from_no_folder_of_a_variable(
+    server: Machine, built_node_pyz: Path
+) -> None:
+    for library in ("csv", "platform", "sysconfig", "uuid"):
+        (server.home / f"{library}.py").write_text(f"raise SystemExit({IMPORTED})\n", "utf-8")
+
+    # Without what the interpreter itself imports before the first line (-S: no *.pth).
+    start: list[str | Path] = [BASE_PYTHON, "-S", built_node_pyz, "init"]
+    ended = run(start, environ=server.environ(PYTHONPATH=str(server.home)))
+
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the loader's variable")
+def test_it_goes_on_without_libraries_of_a_project(server: Machine, built_node_pyz: Path) -> None:
+    library = server.project / "lib"
+    for name in (".ai", "lib", "modules"):
+        (server.project / name).mkdir()
+    (server.home / "psycopg.py").write_text(
+        f"import os, sys\nprint(os.environ['LD_LIBRARY_PATH'])\nsys.exit({IMPORTED})\n", "utf-8"
+    )
+    environ = server.environ(
+        LD_LIBRARY_PATH=f"{library}:/opt/lib",
+        PYTHONPATH=str(server.home),
+        RYE_NODE_DATABASE_URL=DATABASE,
+    )
+
+    ended = run([BASE_PYTHON, built_node_pyz, "users", "list"], environ=environ, cwd=server.home)
+
+    assert (ended.returncode, ended.stdout) == (IMPORTED, "/opt/lib\n")
+
+
 def test_a_wrong_python_gets_an_error_with_the_reason(
     server: Machine, built_node_pyz: Path
 ) -> None:

@@ -63,6 +63,7 @@ def test_both_programs_run_with_the_bundle_of_the_wheel(installed: Path, tmp_pat
     assert run("rye-node", "--version") == f"rye-node {__version__}\n"
     assert run("rye", "version") == f"rye {__version__}\n"
     assert run("rye", "run", "rye/bash/bash", "command=echo here") == "here\n"
+    assert run("rye", "help", "exit-status").startswith("What a command ends with\n")
 
 
 @pytest.mark.heavy

@@ -13,7 +13,7 @@ from tests.support.endings import wait_until
 from tests.support.node import Node, running_node
 from tests.support.node_proxy import Proxy, Stage, proxy_to
 from tests.support.remote_client import Client, client_of, files_there, history
-from tests.support.remote_projects import FUNCTION, RemoteProject
+from tests.support.remote_projects import FUNCTION, RemoteProject, waiting_in
 from tests.support.workspace import Workspace
 
 BEFORE, HALF, AFTER = Stage.BEFORE, Stage.HALF, Stage.AFTER
@@ -105,7 +105,7 @@ def test_a_client_learns_that_the_node_of_a_run_was_killed_and_runs_it_only_once
     client.workspace.project.signed_tool("wait", WAIT, executor=FUNCTION)
     folder = proxy.node.data / "workspaces" / client.user.user_id
     running = client.start("remote", "execute", "wait")
-    wait_until(lambda: bool(list(folder.glob("*/*/tmp/**/here"))) or running.is_over)
+    wait_until(lambda: bool(waiting_in(folder)) or running.is_over)
     before = files_there(client.user)
 
     proxy.node.restart()

@@ -209,10 +209,10 @@ def left_in(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("fault", [Fault.TORN, Fault.UNSAID])
-def test_an_upload_of_100_mb_that_breaks_off_is_not_counted_and_leaves_no_content(
+def test_an_upload_of_32_mib_that_breaks_off_is_not_counted_and_leaves_no_content(
     place: Place, tmp_path: Path, fault: Fault
 ) -> None:
-    user, data = place.node.user(), b"0123456789abcdef" * (100 * 65536)
+    user, data = place.node.user(), b"0123456789abcdef" * (32 * 65536)
     entry = encode(ContentEntry(sha256_hex(data), "blob", data))
     before = stored(place.node)
     place.proxy.fail(fault, "PUT", "/packs/")
@@ -233,7 +233,7 @@ def test_an_upload_of_100_mb_that_breaks_off_is_not_counted_and_leaves_no_conten
 def test_a_node_that_is_killed_in_an_upload_leaves_no_counted_content(
     place: Place, tmp_path: Path
 ) -> None:
-    user, data = place.node.user(), b"0123456789abcdef" * (100 * 65536)
+    user, data = place.node.user(), b"0123456789abcdef" * (32 * 65536)
     entry = encode(ContentEntry(sha256_hex(data), "blob", data))
     before = stored(place.node)
     place.proxy.fail(Fault.LATE, "PUT", "/packs/")

@@ -86,6 +86,36 @@ def test_a_batch_is_several_messages() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        b'{"jsonrpc":"2.0","id":4,"result":{"text":"caf\xe9"}}',
+        b'{"jsonrpc":"2.0","id":4,"result":{"n":NaN}}',
+        b'{"jsonrpc":"2.0","id":4,"error":{"code":1,',
+    ],
+)
+def test_an_answer_that_cannot_be_read_keeps_its_id(text: bytes) -> None:
+    (found,) = parse_messages(text)
+
+    assert isinstance(found, MalformedMessage)
+    assert (found.id, found.is_answer) == (4, True)
+
+
+def test_a_message_of_an_id_alone_is_bare() -> None:
+    (found,) = parse_messages(b'{"jsonrpc":"2.0","id":4}')
+
+    assert isinstance(found, MalformedMessage)
+    assert (found.id, found.is_answer, found.is_bare) == (4, False, True)
+
+
+@pytest.mark.parametrize("text", [b'{"error": "no file"', b'error: {"id": 4}', b"\xff"])
+def test_a_line_that_is_printed_is_no_answer(text: bytes) -> None:
+    (found,) = parse_messages(text)
+
+    assert isinstance(found, MalformedMessage)
+    assert not found.is_answer
+
+
+@pytest.mark.parametrize(
     ("text", "problem", "code"),
     [
         (b"hello", "expected JSON", PARSE_ERROR),

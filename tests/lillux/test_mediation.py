@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from textwrap import dedent
 from threading import Thread
 
 import pytest
@@ -188,6 +189,22 @@ print(open("named").read(), oct(os.stat("named").st_mode))
     )
 
     assert lines == ["text 0o100604"]
+
+
+def test_a_file_starts_as_soon_as_its_writer_has_closed_it(project: Path) -> None:
+    code = """
+    def started(name):
+        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT, 0o700)
+        os.write(descriptor, b"#!/bin/sh\\nexit 0\\n")
+        os.close(descriptor)
+        return os.posix_spawn(name, [name], {})
+    for number in range(150):
+        child = started(f"program{number}")
+        os.waitpid(child, 0)
+    print("all started")
+    """
+
+    assert run(dedent(code), project) == ["all started"]
 
 
 def test_an_open_file_is_opened_again_by_its_descriptor(project: Path) -> None:

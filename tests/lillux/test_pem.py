@@ -302,6 +302,3 @@ def test_no_message_shows_a_part_of_a_damaged_private_key(
     shown = shown_by(decode_private, damaged) + shown_by(decode_public, damaged)
 
     assert [part for part in parts if part in shown] == []
-
-
-# --- the start-up path ----------------------------------------------------------------------------

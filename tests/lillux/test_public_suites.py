@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from lillux.json_edits import TextStructureError, TextSyntaxError
-from lillux.schema import violations
-from lillux.schema_keywords import REFUSED, SchemaError
+from lillux.schema import REFUSED, SchemaError, violations
 from lillux.toml_edits import parse_toml, set_table
 from tests.support.programs import unavailable
 

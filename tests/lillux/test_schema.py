@@ -4,15 +4,7 @@ from typing import Any
 
 import pytest
 
-from lillux.schema import (
-    Judge,
-    SchemaValidator,
-    ValidationResult,
-    Violation,
-    collect_violations,
-    read_definition,
-    violations,
-)
+from lillux.schema import SchemaValidator, ValidationResult, Violation, violations
 
 
 def lines(value: object, schema: dict[str, Any]) -> list[str]:
@@ -145,6 +137,12 @@ def test_a_text_that_is_like_an_allowed_one_is_refused_with_that() -> None:
 
     assert lines("serch", schema) == [f'{expected} (did you mean "search"?), found string "serch"']
     assert lines("zzz", schema) == [f'{expected}, found string "zzz"']
+
+
+def test_a_key_whose_value_may_be_nothing_is_not_called_unknown() -> None:
+    schema = {"additionalProperties": {"$ref": "#/$defs/none"}, "$defs": {"none": False}}
+
+    assert lines({"a": 1}, schema) == ["/a: expected nothing, found integer 1"]
 
 
 def test_an_unknown_key_is_refused_where_no_keys_are_allowed() -> None:
@@ -310,13 +308,35 @@ def test_a_violation_points_to_its_place_for_any_keys() -> None:
     assert found == (Violation("/a~1b~0/", "nothing", "integer 1"),)
 
 
-def test_a_refusal_of_only_the_whole_schema_is_a_violation_too() -> None:
-    definition = read_definition({"type": "string", "minLength": 1})
-    judge = Judge(definition, lambda form: lambda _: len(form["allOf"][0]) == 1)
+@pytest.mark.parametrize(
+    ("value", "divisor"), [(0.3, 0.1), (19.01, 0.01), (7, 3.5), (1e300, 10), (0, 0.3)]
+)
+def test_a_multiple_is_one_of_the_numbers_as_they_are_written(value: float, divisor: float) -> None:
+    assert violations(value, {"multipleOf": divisor}) == ()
 
-    found = collect_violations(judge, "x")
 
-    assert found == (Violation("", "a value that fits the whole schema", 'string "x"'),)
+@pytest.mark.parametrize(
+    ("value", "divisor"), [(0.35, 0.1), (1e300, 7), (1e28, 0.3), (2**64 + 1, 2), (5e-324, 1)]
+)
+def test_what_is_no_multiple_is_none_at_any_size(value: float, divisor: float) -> None:
+    assert violations(value, {"multipleOf": divisor}) != ()
+
+
+@pytest.mark.parametrize("allowed", [1, 1.0, [1, {"a": 1}], {"a": [1.0]}])
+def test_numbers_are_equal_however_written_and_true_is_none(allowed: object) -> None:
+    def with_ones(value: object, one: object) -> object:
+        if isinstance(value, dict):
+            return {key: with_ones(child, one) for key, child in value.items()}
+        return [with_ones(child, one) for child in value] if isinstance(value, list) else one
+
+    yes = True
+    for schema in ({"const": allowed}, {"enum": ["x", allowed]}):
+        assert violations(with_ones(allowed, 1), schema) == ()
+        assert violations(with_ones(allowed, 1.0), schema) == ()
+        assert violations(with_ones(allowed, yes), schema) != ()
+    unique = {"uniqueItems": True}
+    assert violations([with_ones(allowed, 1), with_ones(allowed, 1.0)], unique) != ()
+    assert violations([with_ones(allowed, 1), with_ones(allowed, yes)], unique) == ()
 
 
 def test_the_validator_gives_its_verdict_in_lines() -> None:

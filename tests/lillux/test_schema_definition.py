@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from lillux.schema import schema_from_parameter_list, validate_schema, violations
-from lillux.schema_keywords import SchemaError
+from lillux.schema import SchemaError, schema_from_parameter_list, validate_schema, violations
 
 
 def nested(levels: int) -> dict[str, Any]:

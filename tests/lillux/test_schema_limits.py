@@ -49,7 +49,7 @@ def test_a_value_nested_too_deeply_is_a_violation() -> None:
 
 
 def test_a_value_that_leads_through_too_many_references_is_a_violation() -> None:
-    hops = {str(n): {"$ref": f"#/$defs/{n + 1}"} for n in range(40)}
+    hops = {str(n): {"$ref": f"#/$defs/{n + 1}", "type": "array"} for n in range(40)}
     schema = {"$ref": "#/$defs/0", "$defs": {**hops, "40": {"items": {"$ref": "#"}}}}
     value: list[object] = []
     for _ in range(100):
@@ -95,9 +95,30 @@ def test_threads_may_share_a_schema() -> None:
     assert found == [1] * 50 + [2] * 50
 
 
-def test_the_library_is_imported_only_when_a_schema_is_used() -> None:
-    program = "import sys, lillux.schema; print('fastjsonschema' in sys.modules)"
+def test_a_value_of_all_levels_may_lead_through_several_schemas_at_each() -> None:
+    schema = {"not": {"not": {"anyOf": [{"type": "null"}, {"items": {"$ref": "#"}}]}}}
+    value: list[object] = []
+    for _ in range(127):
+        value = [value]
+
+    assert lines(value, schema) == []
+
+
+def test_names_that_are_not_allowed_are_compared_with_allowed_ones_only_so_often() -> None:
+    schema = {"propertyNames": {"enum": [f"key{n}" for n in range(50)]}}
+
+    found = lines({f"kay{n}": n for n in range(1_000)}, schema)
+
+    assert sum("did you mean" in line for line in found) == 16
+
+
+def test_a_value_that_fits_needs_no_words() -> None:
+    program = (
+        "import sys; from lillux.schema import violations;"
+        "print(violations({'a': 1}, {'properties': {'a': {'type': 'integer'}}}));"
+        "print([name for name in ('lillux.wording', 'decimal', 'difflib') if name in sys.modules])"
+    )
 
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
 
-    assert run.stdout.split() == [b"False"]
+    assert run.stdout.split() == [b"()", b"[]"]

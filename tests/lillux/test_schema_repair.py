@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.schema import violations
-from lillux.schema_keywords import SchemaError
+from lillux.schema import SchemaError, violations
 from lillux.schema_repair import readable_schema
 
 LETTERS = r"^[\p{L}]+$"

@@ -37,6 +37,8 @@ from packing.modules import (
     is_from_source,
     library_files,
     modules,
+    text_entries,
+    texts,
     wanted_by_sources,
 )
 from tests.support.built import ROOT
@@ -112,6 +114,17 @@ def test_of_a_module_that_rare_commands_use_only_the_source_is_packed(tmp_path: 
 
     assert entries["tomlkit.api"] == (False, 77, 12, SOURCE, checksum(b"rare = True\n"))
     assert data == b"common"
+
+
+def test_texts_are_packed_where_their_modules_are_as_their_bytes(tmp_path: Path) -> None:
+    write(tmp_path, "ryeos/app/a.py", "ryeos/app/texts/b.md", "other/c.md")
+
+    found = texts(tmp_path)
+
+    data = (tmp_path / "ryeos/app/texts/b.md").read_bytes()
+    assert text_entries(found, {"ryeos/app/texts/b.md": 77}) == {
+        "ryeos/app/texts/b.md": (False, 77, len(data), SOURCE, checksum(data))
+    }
 
 
 def test_every_name_of_modules_packed_as_source_exists() -> None:

@@ -22,7 +22,7 @@ from rye_services.registry.accounts import (
     Accounts,
     Namespaces,
 )
-from rye_services.registry.tables import account_keys
+from rye_services.registry_tables import account_keys
 from ryeos.remote.secrets import MAX_SECRETS
 from tests.support.databases import KINDS, made_database
 from tests.support.races import MANY, at_once

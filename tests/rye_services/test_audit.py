@@ -240,7 +240,7 @@ def test_entries_are_found_by_action_actor_and_time(database: Database, clock: H
 
 
 def test_no_other_module_touches_the_table() -> None:
-    allowed = {"audit.py", "database.py", "r0002_watched_runs.py"}
+    allowed = {"audit.py", "database.py"}
 
     found = {
         path.name

@@ -17,6 +17,7 @@ from rye_services.credentials import (
     PublicKeyError,
 )
 from rye_services.database import Database
+from rye_services.migrations import make_tables
 from rye_services.people import People
 from rye_services.refusal import RefusedError
 from ryeos.items.errors import RyeError
@@ -102,7 +103,7 @@ def _one_database(factory: pytest.TempPathFactory) -> Database:
     """One for all examples."""
     if not _databases:
         made = Database(database_url(factory.mktemp("labels")))
-        made.make_tables()
+        make_tables(made)
         _databases.append(made)
     return _databases[0]
 

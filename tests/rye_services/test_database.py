@@ -1,7 +1,9 @@
+import sqlite3
 import stat
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Thread
@@ -12,17 +14,15 @@ from sqlalchemy import Connection, func, inspect, select, text
 from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 
 from rye_services.database import (
-    LANDED,
     METADATA,
     REVISION,
     Database,
     TextError,
     api_keys,
     is_away,
-    threads,
     users,
 )
-from rye_services.migrations import known_revisions
+from rye_services.migrations import known_revisions, make_tables
 from ryeos.items.errors import RyeError
 from tests.support.databases import KINDS, database_url, made_database, on_sqlite_alone
 from tests.support.endings import wait_until
@@ -34,7 +34,7 @@ from tests.support.request_costs import counting
 def database(tmp_path: Path) -> Iterator[Database]:
     """A new database, made as a node makes it and no copy of a prepared one."""
     made = Database(database_url(tmp_path / "data"))
-    made.make_tables()
+    make_tables(made)
     yield made
     made.close()
 
@@ -127,25 +127,34 @@ def test_only_its_owner_can_read_a_database(database: Database, tmp_path: Path) 
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
 
 
-def test_tables_of_another_version_are_left_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["9999", "0010"])  # a newer one, one before the first release
+def test_tables_of_another_version_are_left_alone(tmp_path: Path, version: str) -> None:
     first = made_database(tmp_path)
     with first.writing() as connection:
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+        connection.execute(text("UPDATE alembic_version SET version_num = :v"), {"v": version})
 
     with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
         made_database(tmp_path)
 
-    assert str(error.value).endswith(f": expected tables of version {REVISION}, found version 9999")
-    assert first.revision() == "9999"
+    expected = f": expected tables of version {REVISION}, found version {version}"
+    assert str(error.value).endswith(expected)
+    assert first.revision() == version
 
 
 def test_the_newest_version_is_that_of_the_program() -> None:
     assert known_revisions()[0] == REVISION
 
 
-def test_the_versions_make_the_tables_that_the_program_uses(tmp_path: Path) -> None:
-    from rye_services.registry.tables import METADATA as REGISTRY
+FIRST_TABLES = Path(__file__).parents[1] / "vectors" / "node-1.sql"
+"""The tables of version 1 on SQLite, which later versions change step by step."""
 
+
+@on_sqlite_alone
+def test_tables_of_the_first_version_become_those_that_the_program_uses(tmp_path: Path) -> None:
+    from rye_services.registry_tables import METADATA as REGISTRY
+
+    with closing(sqlite3.connect(tmp_path / "node.db")) as connection:
+        connection.executescript(FIRST_TABLES.read_text("utf-8"))
     database = made_database(tmp_path)
 
     with database.reading() as connection:
@@ -158,56 +167,19 @@ def test_the_versions_make_the_tables_that_the_program_uses(tmp_path: Path) -> N
             }
 
 
-LANDED_TABLES = Path(__file__).parents[1] / "vectors" / "node-0.1.sql"
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_tables_of_version_0_1_are_brought_to_this_one(tmp_path: Path, version: int) -> None:
+def test_tables_without_a_version_are_left_alone(tmp_path: Path) -> None:
     database = Database(database_url(tmp_path))
-    statements = LANDED_TABLES.read_text("utf-8").split(";\n")
     (tmp_path / "node.db").touch()
     with database.writing() as connection:
-        for statement in filter(str.strip, statements):
-            connection.exec_driver_sql(statement)
-        connection.exec_driver_sql(
-            "INSERT INTO users (id, username, email, created_at, stored_bytes)"
-            " VALUES ('3d4c030534b1c1c6', '', '', '2026-01-01', 7)"
-        )
-        connection.exec_driver_sql(
-            "INSERT INTO api_keys (id, user_id, name, key_prefix, key_hash, created_at)"
-            " VALUES ('k', '3d4c030534b1c1c6', 'ci', 'p', 'h', '2026-01-01')"
-        )
-        if version == 1:
-            connection.exec_driver_sql("ALTER TABLE threads DROP COLUMN merge_conflict_count")
-        moved = text("UPDATE schema_versions SET version = :version")
-        connection.execute(moved, {"version": version})
-    assert database.revision() == LANDED
+        connection.exec_driver_sql("CREATE TABLE users (id text)")
 
-    database.make_tables()
+    with pytest.raises(RyeError, check=coded("CONFIG_ERROR")) as error:
+        make_tables(database)
 
+    assert "users" in str(error.value)
     with database.reading() as connection:
-        row = connection.execute(select(threads)).mappings().one()
-        assert (row["state"], row["merge_conflict_count"], row["attempt"]) == ("completed", None, 0)
-        assert connection.exec_driver_sql("SELECT version FROM schema_versions").scalar() == 3
-        assert row["started_by"] is None
-    assert database.revision() == REVISION
-    assert_each_user_is_a_person_of_one_key(database)
+        assert inspect(connection).get_table_names() == ["users"]
     database.close()
-
-
-def assert_each_user_is_a_person_of_one_key(database: Database) -> None:
-    from rye_services.people import People
-
-    people = People(database)
-    with database.reading() as connection:
-        rows = connection.execute(select(users.c.id, users.c.kind, users.c.state)).all()
-        keys = connection.execute(select(api_keys.c.role, api_keys.c.created_by)).all()
-    assert [tuple(row) for row in rows] == [("3d4c030534b1c1c6", "person", "open")]
-    assert [tuple(key) for key in keys] == [(None, None)]
-    for row in rows:
-        assert people.keys_of(row.id) == ()
-        assert people.state_of(row.id) == "open"
-    assert people.of_key("0" * 16).row is None
 
 
 def test_of_many_first_starts_at_once_one_makes_the_tables(tmp_path: Path) -> None:
@@ -216,7 +188,7 @@ def test_of_many_first_starts_at_once_one_makes_the_tables(tmp_path: Path) -> No
     def make(_: int) -> str:
         database = Database(url)
         try:
-            database.make_tables()
+            make_tables(database)
             return database.revision()
         finally:
             database.close()

@@ -15,10 +15,11 @@ from rye_services.cli import main
 from rye_services.credentials import ApiKeys
 from rye_services.database import REVISION, Database, threads
 from rye_services.migrate import TABLES
+from rye_services.migrations import make_tables
 from rye_services.node.store.servers import ServerLease
 from rye_services.registry.items import index_all
 from rye_services.registry.search_index import IndexQuery, SearchIndex, index_for
-from rye_services.registry.tables import items, versions
+from rye_services.registry_tables import items, versions
 from tests.support import killed_at_statement, killed_at_step
 from tests.support.databases import IMPATIENT, KINDS, database_url
 from tests.support.node_forks import run_forked
@@ -157,7 +158,7 @@ def test_a_database_that_is_not_empty_is_refused(
     place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = Database(place.target)
-    other.make_tables()
+    make_tables(other)
     other.close()
     facts = place.facts
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped]
+import jsonschema
 import pytest
 
 from tests.support.node import Node, Reply, User

@@ -103,6 +103,16 @@ def test_an_invitation_into_the_node_is_shown_once(node: Command) -> None:
     assert made["invitation"] not in str(entries)
 
 
+@pytest.mark.parametrize("words", [("--days", "0"), ("--days", "31"), ("--email", "ada")])
+def test_an_invitation_for_no_address_or_no_time_is_refused(
+    node: Command, words: tuple[str, str]
+) -> None:
+    status, answer = node("users", "invite", *words)
+
+    assert (status, answer["code"]) == (2, "INVALID_PARAMS")
+    assert answer["hint"]
+
+
 def test_an_api_key_of_a_team_has_a_role(node: Command) -> None:
     node("users", "add", "ada")
     node("teams", "add", "acme", "--admin", "ada")

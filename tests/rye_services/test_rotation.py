@@ -166,28 +166,6 @@ def test_authorised_keys_stay_valid(place: Place) -> None:
     assert place.accepts_key()
 
 
-def test_a_change_that_an_older_node_began_signs_its_files_anew(place: Place) -> None:
-    folder, following = place.settings.authorized_keys_dir, place.settings.signing_key_dir / "next"
-    rotated(place)  # for files of new keys
-    keys = place.settings.signing_key_dir
-    (following / "authorized_keys").mkdir(parents=True)
-    for name in ("private_key.pem", "public_key.pem", "box_key.pem", "box_pub.pem"):
-        (following / name).write_bytes((keys / name).read_bytes())
-    for name in ("previous.json", "reseal.json"):
-        (following / name).write_text("[]", "utf-8")
-    (following / "place.json").write_text(json.dumps(str(folder)), "utf-8")
-    folder.mkdir(parents=True)
-    for name in ("kept", "revoked"):
-        (following / "authorized_keys" / f"{name}.toml").write_text("new", "utf-8")
-    (folder / "kept.toml").write_text("old", "utf-8")
-
-    open_keys(keys)
-
-    assert [one.name for one in folder.iterdir()] == ["kept.toml"]
-    assert (folder / "kept.toml").read_text("utf-8") == "new"
-    assert not following.exists()
-
-
 def test_the_key_for_items_is_kept(place: Place) -> None:
     before = place.keys
 

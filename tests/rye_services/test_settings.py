@@ -24,7 +24,7 @@ def test_a_node_needs_no_settings(tmp_path: Path) -> None:
     assert found.database_url == f"sqlite:///{tmp_path / 'node.db'}"
     assert found.cas_base_path == tmp_path / "cas"
     assert found.signing_key_dir == tmp_path / "signing"
-    assert found.authorized_keys_dir == tmp_path / "config" / "authorized_keys"
+    assert found.config_dir == tmp_path / "config"
     assert (found.max_request_bytes, found.max_user_storage_bytes) == (50 * MIB, GIB)
     assert found.max_request_bytes == 52_428_800
     assert found.compatible_versions == ("0.1",)

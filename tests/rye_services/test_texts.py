@@ -1,7 +1,7 @@
 """Texts, code and differences become readable markup that runs no script."""
 
 from html.parser import HTMLParser
-from time import monotonic
+from time import thread_time
 
 import pytest
 from hypothesis import given
@@ -152,20 +152,20 @@ def test_python_has_colours() -> None:
 def test_a_text_that_is_slow_to_highlight_is_given_up(unit: str, suffix: str) -> None:
     text = (unit * MAX_COLOURED_CHARACTERS)[:MAX_COLOURED_CHARACTERS]
 
-    began_s = monotonic()
+    began_s = thread_time()
     seen = Seen(str(code(text, suffix)))
 
     assert seen.words == f"\n{text}"
-    assert monotonic() - began_s < 5
+    assert thread_time() - began_s < 5
 
 
 @pytest.mark.parametrize("unit", ["[", "![", "*a ", "> ", "|a", "[](", "_a__"])
 def test_a_long_text_of_one_character_is_rendered_in_bounded_time(unit: str) -> None:
-    began_s = monotonic()
+    began_s = thread_time()
 
     markdown((unit * MAX_MARKDOWN_CHARACTERS)[:MAX_MARKDOWN_CHARACTERS])
 
-    assert monotonic() - began_s < 5
+    assert thread_time() - began_s < 5
 
 
 def test_line_ends_of_windows_are_line_ends() -> None:

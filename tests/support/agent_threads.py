@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ryeos.app.agent_threads import AgentThreads, Following, ThreadWish
+from ryeos.app.agent_threads import AgentThreads, ThreadWish
+from ryeos.app.thread_log import Following
 from ryeos.items.errors import Answer
 from ryeos.items.refs import Kind, Reference
 from tests.support.workspace import Workspace
@@ -25,11 +26,17 @@ ECHO = """
 
 
 def provider(
-    workspace: Workspace, url: str, *, name: str = "local", model: str = SMALL, extra: str = ""
+    workspace: Workspace,
+    url: str,
+    *,
+    name: str = "local",
+    model: str = SMALL,
+    extra: str = "",
+    dialect: str = "openai-chat",
 ) -> None:
     """Write a provider of user space that asks this address, and sign it."""
     text = (
-        f'version: "1.0.0"\ncategory: agent/providers\ndialect: openai-chat\nbase_url: {url}\n'
+        f'version: "1.0.0"\ncategory: agent/providers\ndialect: {dialect}\nbase_url: {url}\n'
         f"models:\n  small: {model}\n{extra}"
     )
     workspace.user.signed(f"config/agent/providers/{name}.yaml", text)

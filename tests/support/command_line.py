@@ -4,6 +4,7 @@ import io
 import json
 import shlex
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,26 @@ class Done:
         return json.loads(self.stdout)
 
 
+def run_here(
+    program: Callable[[], int], argv: Sequence[str], env: Mapping[str, str], cwd: Path, stdin: bytes
+) -> Done:
+    """Run the ``main`` of a program to its end, in this process."""
+    stdout = io.TextIOWrapper(io.BytesIO(), "utf-8")
+    stderr = io.TextIOWrapper(io.BytesIO(), "utf-8", errors="backslashreplace")  # as Python's
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.environ", dict(env))
+        patch.setattr(sys, "argv", list(argv))
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8"))
+        patch.setattr(sys, "stdout", stdout)
+        patch.setattr(sys, "stderr", stderr)
+        patch.chdir(cwd)
+        try:
+            status = program()
+        except SystemExit as ended:  # argparse ends `--help` and `--version` like this
+            status = int(ended.code or 0)
+    return Done(status, _written(stdout), _written(stderr))
+
+
 class CommandLine:
     """``cli("keys", "show")`` is ``rye keys show`` in ``project``, for the user of ``home``.
 
@@ -52,8 +73,8 @@ class CommandLine:
     def __init__(self, folder: Path, bundle: Space) -> None:
         self.home = folder / "home"
         self.project = folder / "project"
-        self.home.mkdir()
-        self.project.mkdir()
+        self.home.mkdir(exist_ok=True)
+        self.project.mkdir(exist_ok=True)
         self.bundle = bundle
         self.env = {**PLAIN_ENV, "HOME": str(self.home)}
 
@@ -61,20 +82,12 @@ class CommandLine:
         self, *argv: str | Path, cwd: Path | None = None, stdin: bytes = b"", **env: str
     ) -> Done:
         """Run a command to its end."""
-        stdout = io.TextIOWrapper(io.BytesIO(), "utf-8")
-        stderr = io.TextIOWrapper(io.BytesIO(), "utf-8", errors="backslashreplace")  # as Python's
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("os.environ", {**self.env, **env})
-            patch.setattr(sys, "argv", ["rye", *map(str, argv)])
-            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin), "utf-8"))
-            patch.setattr(sys, "stdout", stdout)
-            patch.setattr(sys, "stderr", stderr)
-            patch.chdir(cwd or self.project)
-            try:
-                status = main(bundle=BundleFolder(self.bundle.base, _programs))
-            except SystemExit as ended:  # argparse ends `--help` and `--version` like this
-                status = int(ended.code or 0)
-        return Done(status, _written(stdout), _written(stderr))
+
+        def program() -> int:
+            return main(bundle=BundleFolder(self.bundle.base, _programs))
+
+        given = ["rye", *map(str, argv)]
+        return run_here(program, given, {**self.env, **env}, cwd or self.project, stdin)
 
     def json(self, *argv: str | Path, **options: Any) -> Any:  # noqa: ANN401 - JSON
         """The envelope of a command that succeeds."""

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rye_services.database import Database
+from rye_services.migrations import make_tables
 from ryeos.items.context import Clock
 from tests.support.programs import require_program
 
@@ -75,7 +76,7 @@ def made_database(folder: Path, clock: Clock | None = None, kind: str = "") -> D
     """The database of a folder, with its tables."""
     database = Database(give_tables(folder, kind), clock)
     _made.append(database)
-    database.make_tables()
+    make_tables(database)
     return database
 
 
@@ -104,7 +105,7 @@ def _new_sqlite() -> bytes:
     """The file of a new database: to apply the versions takes 0.15 s each time."""
     with TemporaryDirectory() as folder:
         database = Database(f"sqlite:///{folder}/node.db")
-        database.make_tables()
+        make_tables(database)
         database.close()
         return Path(folder, "node.db").read_bytes()
 
@@ -114,7 +115,7 @@ def _new_schema() -> str:
     """The statements that make the tables of a schema, whose name in them is `_MODEL`."""
     _execute(f"CREATE SCHEMA {_MODEL}")
     database = Database(_schema_url(_MODEL))
-    database.make_tables()
+    make_tables(database)
     database.close()
     options = ("--inserts", "--no-owner", "--schema", _MODEL, "--dbname", _plain_url())
     dumped = subprocess.run(

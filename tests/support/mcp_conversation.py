@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import fastjsonschema
+from jsonschema import Draft202012Validator
 
 from lillux.cancellation import Cancellation
 from lillux.jsonrpc import Id, as_json
@@ -28,8 +28,9 @@ ELICITATION: Mapping[str, Any] = {"elicitation": {"form": {}}}
 def judge(version: str, name: str) -> Any:  # noqa: ANN401 - a function that the library makes
     """A function that raises for a message that does not match its definition."""
     schema = json.loads((VECTORS / f"results-{version}.json").read_text("utf-8"))
-    schema |= {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": f"#/$defs/{name}"}
-    return fastjsonschema.compile(schema)
+    schema |= {"$ref": f"#/$defs/{name}"}
+    formats = Draft202012Validator.FORMAT_CHECKER
+    return Draft202012Validator(schema, format_checker=formats).validate
 
 
 class Conversation:

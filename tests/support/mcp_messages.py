@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import fastjsonschema
+from jsonschema import Draft202012Validator, ValidationError
 
 VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "mcp"
 MODERN, NEWEST_LEGACY = "2026-07-28", "2025-11-25"
@@ -33,10 +33,11 @@ Json = dict[str, Any]
 
 @cache
 def judge(version: str, name: str) -> Any:  # noqa: ANN401 - a function that the library makes
-    """A validator that raises fastjsonschema.JsonSchemaException."""
+    """A validator that raises ValidationError."""
     schema = json.loads((VECTORS / f"{version}.json").read_text("utf-8"))
-    schema |= {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": f"#/$defs/{name}"}
-    return fastjsonschema.compile(schema)
+    schema |= {"$ref": f"#/$defs/{name}"}
+    formats = Draft202012Validator.FORMAT_CHECKER
+    return Draft202012Validator(schema, format_checker=formats).validate
 
 
 @dataclass(slots=True)
@@ -68,8 +69,8 @@ class Conversation:
         for version, definition, value in self._rules(message):
             try:
                 judge(version, definition)(value)
-            except fastjsonschema.JsonSchemaException as error:
-                self.problems.append(f"{definition} of {version}: {error}: {message}")
+            except ValidationError as error:
+                self.problems.append(f"{definition} of {version}: {error.message}: {message}")
 
     def _rules(self, message: Json) -> Iterator[tuple[str, str, Json]]:
         if "method" in message:

@@ -97,13 +97,14 @@ def _chunk(delta: Mapping[str, Any], reason: str | None = None) -> Mapping[str, 
 class ModelServer:
     """Gives its replies in order. ``requests`` are the bodies that came, ``headers`` theirs.
 
-    ``always`` is the reply when there is no other left.
+    ``always`` is the reply when there is no other left, ``models`` are those that it lists.
     """
 
     def __init__(self, *replies: Reply, always: Reply | None = None) -> None:
         self.replies, self.always = list(replies), always
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
+        self.models: list[str] = ["small"]
         self._lock = threading.Lock()
         outer = self
 
@@ -118,6 +119,11 @@ class ModelServer:
                 if reply is None:
                     reply = refused(418, {"error": {"message": "the test has no more replies"}})
                 reply(self, body)
+                self.close_connection = True
+
+            def do_GET(self) -> None:
+                document = {"object": "list", "data": [{"id": one} for one in outer.models]}
+                refused(200 if self.path.endswith("/models") else 404, document)(self, {})
                 self.close_connection = True
 
             def log_message(self, *_: object) -> None:

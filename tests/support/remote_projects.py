@@ -1,5 +1,6 @@
 """A workspace on this machine, and the same on a node: pushed, executed there, brought back."""
 
+import os
 from base64 import b64decode
 from collections.abc import Iterable
 from pathlib import Path
@@ -33,6 +34,14 @@ _PATIENCE_S = 120.0
 """Until an execution is over. One that is lost ends after a lease and some beats of another server,
 which takes several times as long on a loaded machine."""
 _WAIT = "while ! [ -e $TMPDIR/go ]; do sleep 0.02; done"
+
+
+def waiting_in(folder: Path) -> list[Path]:
+    """The files `here` that runs have in their temporary folders, below this one.
+
+    ``Path.glob`` fails when a folder goes while it looks; ``os.walk`` passes it over.
+    """
+    return [Path(at, "here") for at, _, names in os.walk(folder) if "here" in names]
 
 
 class RemoteProject:
@@ -123,22 +132,22 @@ class RemoteProject:
         reply = self.ask("tool:sh", **{"async": True}, secret_envelope=envelope)
         assert reply.status == 202, reply.json
         assert reply.json["status"] == "accepted"
-        wait_until(lambda: bool(self._waiting()))
+        wait_until(lambda: bool(self.waiting()))
         return str(reply.json["thread_id"])
 
     def release(self, name: str = "go") -> None:
         """Let the scripts that wait go on: those for a file of this name."""
-        for here in self._waiting():
+        for here in self.waiting():
             here.with_name(name).touch()
+
+    def waiting(self) -> list[Path]:
+        """Where the scripts wait that were begun and are not released."""
+        return waiting_in(self.user.node.data / "workspaces" / self.user.user_id)
 
     def ended(self, thread_id: str) -> dict[str, Any]:
         """The row of an execution, once it is over."""
         wait_until(lambda: self.thread(thread_id)["state"] != "running", _PATIENCE_S)
         return self.thread(thread_id)
-
-    def _waiting(self) -> list[Path]:
-        folder = self.user.node.data / "workspaces" / self.user.user_id
-        return list(folder.glob("*/*/tmp/**/here"))
 
     def thread(self, thread_id: str) -> dict[str, Any]:
         """The row of an execution."""

@@ -186,6 +186,7 @@ class Workspace:
         self.env = {**PLAIN_ENV, "HOME": str(self.home), **(env or {})}
         self.keypair = generate_keypair()
         self.warnings: list[str] = []
+        self._opened: list[Rye] = []
         self.user = SpaceFolder(self, Space(USER, self.home))
         self.project = SpaceFolder(self, Space(PROJECT, self.project_path))
         self.user.trust(self.keypair, owner="local", covers_all=True)
@@ -214,7 +215,14 @@ class Workspace:
     ) -> Rye:
         """A fresh public API, as a new process would have it."""
         context = self.context(**changes)
-        return Rye(context, runner=runner, functions=functions, warn=self.warnings.append)
+        opened = Rye(context, runner=runner, functions=functions, warn=self.warnings.append)
+        self._opened.append(opened)
+        return opened
+
+    def close(self) -> None:
+        """End the warm workers of all that was opened, as the end of a process does."""
+        for one in self._opened:
+            one.close()
 
     @cached_property
     def warm(self) -> Rye:

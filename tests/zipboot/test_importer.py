@@ -3,13 +3,15 @@ import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from pkgutil import get_data
+from types import ModuleType
 from zipfile import ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, ZipFile
 from zipimport import zipimporter
 
 import pytest
 
 from tests.support.archives import ENTRY, code_importer, write_archive
-from zipboot.importer import SOURCE, SOURCES, CodeImporter
+from zipboot.importer import SOURCE, SOURCES, STORED, CodeImporter
 from zipboot.parts import Archive, Part, checksum
 
 MODULES = {
@@ -122,6 +124,35 @@ def test_a_changed_source_is_not_compiled(compression: int, tmp_path: Path) -> N
 
     with pytest.raises(SystemExit) as ended:
         made.get_code("packed_rare")
+
+    assert ended.value.code == 78
+
+
+@pytest.mark.parametrize("compression", [ZIP_LZMA, ZIP_STORED])
+def test_a_text_is_read_from_beside_the_module_that_asks(
+    compression: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "Où\n".encode()
+    made = rare_importer(tmp_path / "rare.pyz", b"before it" + text + b"behind", compression)
+    made._entries["packed_text"] = (True, 0, 0, STORED, checksum(b""))
+    made._entries["packed_text/texts/a.md"] = (False, 9, len(text), SOURCE, checksum(text))
+    asking = ModuleType("packed_text")
+    asking.__spec__ = made.find_spec("packed_text")
+    asking.__file__ = made.get_filename("packed_text")
+    monkeypatch.setitem(sys.modules, "packed_text", asking)
+
+    assert get_data("packed_text", "texts/a.md") == text
+    for missing in ("texts/b.md", "../packed_text", "../../../etc/passwd"):
+        with pytest.raises(FileNotFoundError):
+            get_data("packed_text", missing)
+
+
+def test_a_changed_text_is_not_read(tmp_path: Path) -> None:
+    made = rare_importer(tmp_path / "rare.pyz", b"text", ZIP_STORED)
+    made._entries["packed_text/a.md"] = (False, 0, 4, SOURCE, checksum(b"Text"))
+
+    with pytest.raises(SystemExit) as ended:
+        made.get_data(f"{tmp_path}/rare.pyz/packed_text/a.md")
 
     assert ended.value.code == 78
 

@@ -54,6 +54,15 @@ def test_the_folder_is_named_after_the_content_of_its_files(tmp_path: Path, cach
     assert contents(cache) == {f"{NAME}/{name}": data for name, data in FILES.items()}
 
 
+def test_a_file_is_named_with_its_own_content_alone(tmp_path: Path) -> None:
+    layout = new_layout(tmp_path)
+    first, second = ANCHORS
+
+    assert layout.names(first, FILES[first])
+    assert not layout.names(first, FILES[second])
+    assert not layout.names("another", FILES[first])
+
+
 def test_a_second_start_writes_no_file(tmp_path: Path, cache: Path) -> None:
     new_layout(tmp_path).folder()
     before = {path: path.stat().st_mtime_ns for path in cache.rglob("*")}

@@ -44,7 +44,9 @@ from rye_services.node.pages.views import (
     ShownRun,
     ShownSnapshot,
     ShownStep,
+    ShownThread,
     Side,
+    ThreadCall,
     json_text,
     seconds_of,
 )
@@ -54,7 +56,7 @@ from rye_services.node.webhooks import Binding
 from rye_services.node.worker.jobs import RecordedInputs, read_given
 from rye_services.texts import diff_lines, marked_sides
 from ryeos.items.refs import Kind
-from ryeos.run.receipts import digest_of
+from ryeos.run.receipts import THREAD, digest_of
 from ryeos.sync.objects import ContentStore, SourceManifest, manifest_of, outputs_bundle_of
 from ryeos.sync.paths import item_ref, kind_of
 
@@ -97,6 +99,7 @@ _FACTS = (
 )
 _SUCCESS_DAYS, _QUEUE_HOURS, _QUEUE_STEPS, _MOST_IN_QUEUE = 30, 24, 48, 5_000
 # What an answer says that is shown elsewhere, or nowhere.
+_MOST_CALLS = 500
 _NO_MESSAGE = frozenset({"data", "receipt", "status", "metadata", "chain", "item_id", "type"})
 
 
@@ -383,6 +386,7 @@ class PageData:
             error=cut(row.error_message or "", _LONGEST_FIELD),
             result=cut(json_text(answer["data"]), _LONGEST_RESULT) if "data" in answer else "",
             messages=_messages(answer),
+            thread=_thread(answer, predicate),
             warnings=_warnings(row.warnings),
             parameters=parameters,
             provenance=_provenance(predicate, key_id) if predicate else None,
@@ -396,7 +400,9 @@ class PageData:
             changes=self.difference(before, made) if made and before else None,
             log=self._log(thread_id),
             is_cancellable=not shown.is_over and not row.cancelled_by,
-            is_repeatable=is_repeatable(shown, parameters) and not row.hook_id,
+            is_repeatable=is_repeatable(shown, parameters)
+            and not row.hook_id
+            and answer.get("type") != THREAD,
         )
 
     def picture(self, thread_id: str) -> str | None:
@@ -828,7 +834,53 @@ def _pairs(value: object) -> Iterator[tuple[str, str]]:
 
 def _messages(answer: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """What an answer says beside its data: output, hints, warnings."""
-    return tuple(_pairs({name: answer[name] for name in answer if name not in _NO_MESSAGE}))
+    left_out = _NO_MESSAGE | (_OF_THREADS if answer.get("type") == THREAD else frozenset())
+    return tuple(_pairs({name: answer[name] for name in answer if name not in left_out}))
+
+
+_OF_THREADS = frozenset({"text", "outputs", "usage", "state", "thread_id"})
+_USAGE = (
+    ("Turns", "turns"),
+    ("Tokens", "tokens"),
+    ("Calls of tools", "tool_calls"),
+    ("Children", "spawns"),
+    ("Seconds", "duration_s"),
+    ("Dollars", "spend"),
+)
+
+
+def _thread(answer: Mapping[str, Any], predicate: Mapping[str, Any]) -> ShownThread | None:
+    """What a thread of a model gave, did and cost; None for any other run."""
+    if answer.get("type") != THREAD:
+        return None
+    usage, outputs = answer.get("usage"), answer.get("outputs")
+    usage = usage if isinstance(usage, dict) else {}
+    facts = [("State", _text(answer.get("state")))]
+    facts += [(words, _text(usage.get(name))) for words, name in _USAGE if usage.get(name)]
+    steps = predicate.get("steps")
+    return ShownThread(
+        facts=tuple(facts),
+        text=cut(str(answer.get("text") or ""), _LONGEST_RESULT),
+        outputs=cut(json_text(outputs), _LONGEST_RESULT) if outputs else "",
+        calls=tuple(
+            _thread_call(one)
+            for one in (steps if isinstance(steps, list) else [])[:_MOST_CALLS]
+            if isinstance(one, dict)
+        ),
+    )
+
+
+def _thread_call(said: Mapping[str, Any]) -> ThreadCall:
+    """A step of a receipt: a call of the model has its usage and its cost."""
+    usage, cost = said.get("usage"), said.get("cost")
+    counts = usage if isinstance(usage, dict) else {}
+    read, written = (_text(counts.get(name)) for name in ("input_tokens", "output_tokens"))
+    return ThreadCall(
+        item=_text(said.get("item")),
+        status=_text(said.get("error") or said.get("status")),
+        tokens=f"{read or 0} in, {written or 0} out" if counts else "",
+        cost=_text(cost.get("dollars")) if isinstance(cost, dict) else "",
+    )
 
 
 def _warnings(value: object) -> tuple[str, ...]:

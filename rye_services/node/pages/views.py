@@ -375,6 +375,26 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadCall:
+    """A call of the model, or of a tool by it, as its receipt says; "" if absent."""
+
+    item: str
+    status: str
+    tokens: str = ""
+    cost: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownThread:
+    """What a model that carried a directive out gave, did and cost."""
+
+    facts: tuple[tuple[str, str], ...]
+    text: str
+    outputs: str
+    calls: tuple[ThreadCall, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShownStep:
     """A step of a graph: what it calls, as the graph says it, and what that gave; "" if absent."""
 
@@ -398,6 +418,7 @@ class ShownRun:
     warnings: tuple[str, ...]
     parameters: Parameters | None
     provenance: Provenance | None
+    thread: ShownThread | None
     steps: BarChart | None
     stages: tuple[ShownStep, ...]
     has_picture: bool

@@ -18,6 +18,7 @@ from lillux import dsse
 from lillux.cancellation import Cancellation
 from lillux.digests import CanonicalJsonError
 from lillux.errors import LilluxError
+from lillux.redaction import Redaction
 from lillux.signing import compute_key_digest
 from lillux.store import Durability
 from lillux.values import dataclass, field, replace
@@ -27,6 +28,7 @@ from rye_services.database import stamp
 from rye_services.http import is_full, is_read_only
 from rye_services.keys import NodeKeys
 from rye_services.node.runs.outputs import CollectedOutputs, OutputCollector, WorkerRun
+from rye_services.node.runs.spending import Spending
 from rye_services.node.secrets import Vault, open_for_execution, open_for_hook
 from rye_services.node.storage import SyncServices
 from rye_services.node.store.heads import Head, valid_project_path
@@ -42,9 +44,10 @@ from rye_services.node.worker.jobs import (
     failed,
     given_to,
     read_report,
+    read_spend,
 )
 from rye_services.node.worker.process import Go, WorkerDiedError, WorkerLaunch, do_job
-from rye_services.node.worker.redaction import Redaction, presentable, without_places
+from rye_services.node.worker.redaction import presentable, without_places
 from rye_services.node.worker.workspaces import (
     Checkout,
     CheckoutRequest,
@@ -53,12 +56,20 @@ from rye_services.node.worker.workspaces import (
 from rye_services.refusal import RefusedError
 from rye_services.settings import Settings
 from rye_services.teams import RoleError, Teams, TeamSpaces, require_role
+from ryeos.agent.purse import read_limits
 from ryeos.items.context import Clock
-from ryeos.items.errors import InvalidRefError, SpecError
+from ryeos.items.errors import InvalidRefError, RyeError, SpecError
 from ryeos.items.refs import EXECUTABLE_KINDS, Kind, parse_reference
 from ryeos.remote.requests import RECEIPT_KEY_KIND, encode_public_key, sign_document
 from ryeos.remote.secrets import injectable
-from ryeos.run.receipts import PAYLOAD_TYPE, digest_of, statement, subject_of
+from ryeos.run.receipts import (
+    PAYLOAD_TYPE,
+    PREDICATE_TYPE,
+    THREAD_TYPE,
+    result_digest,
+    statement,
+    subject_of,
+)
 from ryeos.sync.checkout import read_manifest
 from ryeos.sync.merge import MergeResult, conflict_record, three_way_merge
 from ryeos.sync.objects import EXECUTION, MERGE, ContentStore, ProjectSnapshot, SourceManifest
@@ -286,6 +297,7 @@ class Order:
                  is remembered by; ``""`` if absent
     started_by   the member of a team who asks for it; "" for the user itself
     may_change   whether what it changes may become part of the project
+    agent        how a model is to carry a directive out: ``model``, ``limits``; None not to
     """
 
     user_id: str
@@ -302,6 +314,7 @@ class Order:
     signed_once: str = ""
     started_by: str = ""
     may_change: bool = True
+    agent: Mapping[str, Any] | None = None
 
     def job(self) -> dict[str, Any]:
         """What another server needs to begin it, without its parameters and secrets."""
@@ -311,7 +324,13 @@ class Order:
             "vault_keys": keys,
             "may_change": self.may_change,
             **({"awaited": True} if self.is_awaited else {}),
+            **({"agent": dict(self.agent)} if self.agent is not None else {}),
         }
+
+    @property
+    def payers(self) -> tuple[str, ...]:
+        """Who pays for a thread of it: the user or the team, and the member who asks."""
+        return (self.user_id, self.started_by) if self.started_by else (self.user_id,)
 
     def recorded_inputs(
         self, secret: Collection[str], mask: Callable[[str], str]
@@ -360,13 +379,14 @@ def execute_order(body: Mapping[str, Any], user_id: str) -> Order:
         is_awaited=_awaited(body),
         vault_keys=_vault_keys(body),
         envelope=_object(body, "secret_envelope"),
+        agent=_agent(body, kind),
     )
 
 
 _EXECUTE_KEYS = frozenset(
     {
         *("item_id", "item_type", "project_path", "parameters", "thread", "async"),
-        *("secret_envelope", "vault_keys", "hook_id", "awaited"),
+        *("secret_envelope", "vault_keys", "hook_id", "awaited", "agent"),
     }
 )
 
@@ -481,6 +501,28 @@ def _object(body: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
     return value
 
 
+def _agent(body: Mapping[str, Any], kind: Kind) -> Mapping[str, Any] | None:
+    """How a model is to carry a directive out. Raises RefusedError."""
+    said = _object(body, "agent")
+    if said is None:
+        return None
+    if kind is not Kind.DIRECTIVE:
+        raise _order_error("agent", f"expected a directive to carry out, found a {kind.value}")
+    unknown = sorted(said.keys() - {"model", "limits"})
+    if unknown:
+        raise _order_error(f"agent.{unknown[0][:80]}", "expected model or limits")
+    model, limits = said.get("model", ""), said.get("limits") or {}
+    if not isinstance(model, str) or len(model) > _LONGEST_MODEL:
+        raise _order_error("agent.model", "expected PROVIDER/MODEL, or a tier")
+    if not isinstance(limits, dict):
+        raise _order_error("agent.limits", "expected a JSON object")
+    try:
+        read_limits(limits, "agent.limits")
+    except RyeError as error:
+        raise _order_error("agent.limits", str(error)) from error
+    return {"model": model, "limits": limits}
+
+
 def _awaited(body: Mapping[str, Any]) -> bool:
     """Whether the answer is to be kept for its caller. Raises RefusedError."""
     is_awaited = _flag(body, "awaited")
@@ -502,6 +544,7 @@ SUCCESS = "success"
 MOST_CONFLICTS = 1000
 """Paths in conflict that a row holds: it is outside of every quota."""
 
+_LONGEST_MODEL = 300
 _SAID = 4000
 _GOOD = frozenset({SUCCESS, "completed", "signed", "unchanged", "validation_passed"})
 _log = logging.getLogger(__name__)
@@ -639,6 +682,7 @@ class Engine:
     workers: ForkServer
     bundle: Path
     clock: Clock
+    spending: Spending
     isolation: Isolation = Isolation()
     manifests: KnownManifests = field(default_factory=KnownManifests, repr=False)
 
@@ -676,7 +720,7 @@ class Engine:
             self.manifests.keep(basis.head.project_manifest_hash, wanted.project)
             rules = self._rules(workspace)  # (3)
             redaction = Redaction(basis.secrets)
-            answered = self._run(order, basis, workspace, redaction, attempt)  # (4)
+            answered = self._paid_run(order, basis, workspace, redaction, attempt)  # (4)
             envelope = self._with_receipt(answered, order, basis, thread_id)
             ran = WorkerRun(
                 thread_id=thread_id,
@@ -708,9 +752,11 @@ class Engine:
         rest = {name: value for name, value in envelope.items() if name != "receipt"}
         if not isinstance(reported, Mapping) or not isinstance(reported.get("predicate"), Mapping):
             return rest
-        result = digest_of(rest.get("data"))
+        result = result_digest(rest)
         caller = {"kind": "node", "node": self.keys.node_id, "user": order.user_id}
         caller |= {"member": order.started_by} if order.started_by else {}
+        kind = str(reported.get("type", PREDICATE_TYPE))
+        kind = THREAD_TYPE if kind == THREAD_TYPE and order.agent is not None else PREDICATE_TYPE
         predicate = {
             **reported["predicate"],
             "item": order.item_ref,
@@ -719,7 +765,8 @@ class Engine:
             "result": {"sha256": result},
         }
         pair = self.keys.receipts
-        said = json.dumps(statement(predicate, [subject_of("result", result)]), default=str)
+        subject = [subject_of("result", result)]
+        said = json.dumps(statement(predicate, subject, kind), default=str)
         key_id = compute_key_digest(pair.public_pem)
         document = {
             "kind": RECEIPT_KEY_KIND,
@@ -769,6 +816,37 @@ class Engine:
         envelope = presentable(finished.envelope, ran.workspace, redaction, self.bundle)
         refused = replace(ran, envelope=envelope)
         return refused, collector().keep_result(refused)
+
+    def require_model(self, order: Order, basis: Basis) -> None:
+        """Refuse a thread of a model that this node cannot ask. Raises RefusedError.
+
+        Of the model that a directive names its worker decides, as nothing of a project is read
+        here; so it does where the configuration of the node itself is wrong.
+        """
+        name = str(order.agent.get("model") or "") if order.agent is not None else ""
+        if not name:
+            return
+        from rye_services.node.worker.providers import (
+            SAYS_WHAT_IS_WRONG,
+            operator_config,
+            require_model,
+            words_of,
+        )
+
+        settings = self.settings
+        try:
+            found = operator_config(
+                self.launch.environ,
+                settings.data_dir,
+                str(settings.operator_space),
+                self.bundle,
+                ryeos.__version__,
+            )
+            require_model(name, basis.secrets, found)
+        except RyeError as error:
+            if error.code in SAYS_WHAT_IS_WRONG:
+                raise RefusedError(words_of(error), code=error.code, status=400) from error
+            _log.warning("the model of a thread was not looked at: %s", error)
 
     def head_of(self, order: Order) -> "OwnHead":
         """The head that the order is about."""
@@ -821,7 +899,7 @@ class Engine:
             contents=store if team is None else team.contents,
         )
 
-    def _run(
+    def _paid_run(
         self,
         order: Order,
         basis: Basis,
@@ -829,6 +907,32 @@ class Engine:
         redaction: Redaction,
         attempt: "Attempt",
     ) -> dict[str, Any]:
+        """As `_run`; a thread of a model is paid from the day of its user and team."""
+        if order.agent is None:
+            return dict(self._run(order, basis, workspace, redaction, attempt).envelope)
+        asked = read_limits(order.agent.get("limits") or {}, "agent.limits").get("spend")
+        grant = self.spending.reserve(order.payers, attempt.thread_id, attempt.number, asked)
+        agent = {
+            **order.agent,
+            "granted": grant.amount,
+            "thread_spend": self.spending.most,
+            "thread_id": attempt.thread_id,
+            "seal_key": grant.seal_key,
+        }
+        answered = self._run(order, basis, workspace, redaction, attempt, agent=agent)
+        self.spending.settle(grant, read_spend(answered.spend, grant.seal_key))
+        return dict(answered.envelope)
+
+    def _run(
+        self,
+        order: Order,
+        basis: Basis,
+        workspace: Checkout,
+        redaction: Redaction,
+        attempt: "Attempt",
+        *,
+        agent: Mapping[str, Any] | None = None,
+    ) -> WorkerAnswer:
         """What the worker answers, without secrets and places of the server."""
         is_sign = order.action is JobAction.SIGN
         job = Job(
@@ -843,6 +947,8 @@ class Engine:
             bundle=self.bundle,
             bundle_version=ryeos.__version__,
             secrets=basis.secrets,
+            agent=agent,
+            operator=str(self.settings.operator_space) if agent is not None else "",
             signing_pem=self.keys.items_keypair.private_pem.decode() if is_sign else "",
             time_limit_s=float(self.settings.worker_timeout_s),
             memory_bytes=self.settings.worker_memory_bytes,
@@ -861,7 +967,8 @@ class Engine:
         finished = self._run_job(job, attempt, redaction)
         for warning in finished.warnings:
             _log.info("%s: %s", attempt.thread_id, redaction.text(warning))
-        return presentable(finished.envelope, workspace, redaction, self.bundle)
+        envelope = presentable(finished.envelope, workspace, redaction, self.bundle)
+        return replace(finished, envelope=envelope)
 
     def _run_job(self, job: Job, attempt: "Attempt", redaction: Redaction) -> WorkerAnswer:
         try:

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -18,6 +19,7 @@ from starlette.concurrency import run_in_threadpool
 import ryeos
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
+from lillux.sandbox import landlock_version
 from lillux.store_files import ObjectMissingError
 from lillux.values import dataclass, replace
 from rye_services.database import Database, is_away
@@ -66,6 +68,7 @@ from rye_services.node.runs.execution import (
     ProjectNotFoundError,
     PushedRulesError,
 )
+from rye_services.node.runs.spending import Spending
 from rye_services.node.secrets import (
     SEALED_PARAMETERS,
     SealedRowError,
@@ -83,6 +86,7 @@ from rye_services.node.worker.isolation import Isolation
 from rye_services.node.worker.jobs import JobAction, RecordedInputs
 from rye_services.node.worker.process import Go, WorkerEndedError, WorkerLaunch
 from rye_services.node.worker.workspaces import Checkouts
+from rye_services.refusal import RefusedError
 from rye_services.server import ENDING_S
 from rye_services.settings import Settings
 from rye_services.teams import RoleError, TeamSpaces
@@ -263,6 +267,7 @@ class Executions:
     def _ask(self, order: Order, priority: int = AWAITED) -> WaitingExecution:
         """What it starts from, and a turn. Raises RequestProblem: also 503, the queue is full."""
         basis = self._admission.basis(order)
+        self._admission.require_model(order, basis)
         turn = self._queue.places.enter(order.user_id, priority=priority)
         return WaitingExecution(order=order, basis=basis, turn=turn)
 
@@ -672,6 +677,14 @@ class Admission:
         except RoleError as error:
             raise RequestProblem(403, str(error)) from error
 
+    def require_model(self, order: Order, basis: Basis) -> None:
+        """Refuse a model that no thread here could ask. Raises RequestProblem."""
+        try:
+            self._engine.require_model(order, basis)
+        except RefusedError as error:
+            said = {"error": str(error), "code": error.code, "item_id": order.item_ref}
+            raise RequestProblem(error.status, said) from error
+
     def parameters_of(self, pending: PendingExecution) -> Mapping[str, Any]:
         """What an accepted execution was given. Raises RequestProblem."""
         private = self._engine.keys.box_private
@@ -763,6 +776,7 @@ def _order_of(pending: PendingExecution) -> Order:
         hook_id=pending.hook_id or "",
         started_by=pending.started_by or "",
         may_change=bool(job.get("may_change", True)),
+        agent=job.get("agent"),
     )
 
 
@@ -835,6 +849,7 @@ def _problem(status: int, words: str, order: Order, thread_id: str, phase: str) 
 def open_engine(
     *,
     settings: Settings,
+    database: Database,
     keys: NodeKeys,
     stores: StoresOfUsers,
     sync: SyncServices,
@@ -863,6 +878,12 @@ def open_engine(
         workers=launch.fork_server(),
         bundle=bundle,
         clock=clock,
+        spending=Spending(
+            database=database,
+            daily=settings.daily_spend,
+            most=settings.thread_spend,
+            hides_keys=sys.platform != "linux" or landlock_version() > 0,
+        ),
         isolation=isolation,
     )
 

@@ -17,12 +17,13 @@ from typing import Any
 from lillux.digests import canonical_json, compute_integrity, sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import read_bytes, write_atomic
+from lillux.redaction import Redaction
 from lillux.store import Durability, Store
 from lillux.store_files import ObjectKind, is_digest
 from lillux.values import dataclass, replace
 from rye_services.node.store.objects import Usage
 from rye_services.node.store.push import MAX_PATHS
-from rye_services.node.worker.redaction import Redaction, shortened
+from rye_services.node.worker.redaction import shortened
 from rye_services.node.worker.workspaces import Checkout
 from ryeos.items.refs import Kind
 from ryeos.sync.entries import MAX_ENTRY_BYTES

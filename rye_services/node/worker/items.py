@@ -25,6 +25,7 @@ from rye_services.node.worker.jobs import (
     JobAction,
     WorkerAnswer,
     report,
+    sealed_spend,
     secret_names,
     without_leaked_limits,
 )
@@ -32,11 +33,12 @@ from ryeos.app.workspace import Rye
 from ryeos.items.context import Context, context_from
 from ryeos.items.errors import Answer, error_answer
 from ryeos.items.refs import USER, Kind, Reference, Space, parse_reference
-from ryeos.run.model import ExecutionRequest
+from ryeos.run.model import ExecutionRequest, ThreadRequest
 from ryeos.trust.bundles import embedded_bundle
 from ryeos.trust.store import Approvals
 
 if TYPE_CHECKING:
+    from ryeos.app.agent_threads import ThreadSource
     from ryeos.trust.sign import Signer, SignReport, SignTarget
 
 # Not /dev/shm: what is left there, tools of other users would find.
@@ -58,6 +60,8 @@ def do(job: Job, cancellation: Cancellation, wait_to_begin: Callable[[], None]) 
 
     rye = Rye(_context(job), warn=warnings.append)
     try:
+        if job.agent is not None:
+            rye.thread_source = _thread_source(job, job.agent)
         _approve_by_id(job)
         if job.action is not JobAction.SIGN:
             _confine(job, job.environ.get("PATH", os.defpath))
@@ -69,7 +73,11 @@ def do(job: Job, cancellation: Cancellation, wait_to_begin: Callable[[], None]) 
         answer = error_answer(error)
     finally:
         rye.close()
-    return WorkerAnswer(answer.envelope, tuple(dict.fromkeys(warnings)))
+    spend = None
+    if job.agent is not None:  # without a source of threads nothing was sent to a model
+        charged = rye.thread_source.ledger.charged if rye.thread_source else 0
+        spend = sealed_spend(charged, str(job.agent["seal_key"]))
+    return WorkerAnswer(answer.envelope, tuple(dict.fromkeys(warnings)), spend)
 
 
 def _context(job: Job) -> Context:
@@ -91,6 +99,23 @@ def _context(job: Job) -> Context:
         reaches_sockets=job.unix_sockets,
         receipts="on",
         pages_are_signed_later=True,  # by the server, when all of this has ended
+    )
+
+
+def _thread_source(job: Job, agent: Mapping[str, Any]) -> "ThreadSource":
+    """The configuration of threads: of the bundle and of the operator, never of what was pushed.
+
+    It is read before this process gives its rights on files away.
+    """
+    from rye_services.node.worker.providers import operator_config
+    from ryeos.agent.ledger import GrantedLedger
+    from ryeos.app.agent_threads import ThreadSource
+
+    config, _ = operator_config(job.environ, job.home, job.operator, job.bundle, job.bundle_version)
+    return ThreadSource(
+        config=config,
+        ledger=GrantedLedger(int(agent["granted"])),
+        thread_spend=int(agent["thread_spend"]),
     )
 
 
@@ -142,12 +167,26 @@ def _execute(rye: Rye, job: Job, cancellation: Cancellation, begin: Callable[[],
     _report_facts(rye, reference, job.parameters)
     begin()
     request = replace(request, on_stdout=_teller(STDOUT))
+    if job.agent is not None:
+        request = _carried_out(request, job.agent)
     answer = rye.execute(reference, request, cancellation=cancellation, on_stderr=_teller(STDERR))
     metadata = answer.envelope.get("metadata")
     if leaked and isinstance(metadata, dict):
         warning = f"{', '.join(leaked)}: left out, the tool has no such parameter"
         metadata["warnings"] = [*metadata.get("warnings", ()), warning]
     return answer
+
+
+def _carried_out(request: ExecutionRequest, agent: Mapping[str, Any]) -> ExecutionRequest:
+    """The request for a model to carry the directive out; what it says and does is reported."""
+    from ryeos.app.agent_threads import logged
+
+    asked = ThreadRequest(model=str(agent["model"]), limits=dict(agent["limits"]))
+    return replace(
+        request,
+        run_id=str(agent["thread_id"]).replace(":", "-"),
+        thread=logged(asked, _teller(STDOUT), _teller(STDERR)),
+    )
 
 
 def _report_facts(rye: Rye, reference: Reference, parameters: Mapping[str, Any]) -> None:

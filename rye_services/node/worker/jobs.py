@@ -3,14 +3,14 @@
 A job goes to the worker's standard input, which no other process can read: it holds secrets.
 """
 
+import hmac
 import json
-import re
 from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from lillux.redaction import says_secret
 from lillux.values import dataclass, field
 from ryeos.run.model import Chain
 from ryeos.run.primitives import is_graph
@@ -40,6 +40,11 @@ class Job:
     bundle              the folder of the system bundle
     environ             what tools have as their environment, and Rye as its own
     secrets             further environment variables of the tools
+    agent               how a model carries a directive out: ``model``, ``limits``, what was
+                        ``granted`` in nano-dollars, the ``thread_spend`` of the node, its
+                        ``thread_id``, and the ``seal_key`` of what it tells of its cost; None for
+                        no model
+    operator            the user space whose providers and credentials count then
     signing_pem         the node's private key for items, for `Action.SIGN` only
     memory_bytes        of each process; 0 for no limit
     file_bytes          of each file that is written; 0 for no limit
@@ -68,6 +73,8 @@ class Job:
     bundle_version: str
     environ: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    agent: Mapping[str, Any] | None = field(default=None, repr=False)
+    operator: str = ""
     signing_pem: str = field(default="", repr=False)
     time_limit_s: float
     memory_bytes: int = 0
@@ -92,14 +99,19 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class WorkerAnswer:
-    """What a worker answers: the envelope of the run, and what a person should learn of it."""
+    """What a worker answers: the envelope of the run, and what a person should learn of it.
+
+    ``spend`` is what a thread of a model cost, as `sealed_spend` has it; None for none.
+    """
 
     envelope: Mapping[str, Any]
     warnings: tuple[str, ...] = ()
+    spend: Mapping[str, Any] | None = None
 
     def dump(self) -> bytes:
         """The answer as the server reads it."""
-        return json.dumps({"envelope": self.envelope, "warnings": self.warnings}).encode()
+        values = {name: getattr(self, name) for name in ("envelope", "warnings", "spend")}
+        return json.dumps(values).encode()
 
 
 _FIELDS = tuple(Job.__annotations__)
@@ -125,8 +137,10 @@ def read_finished(data: bytes) -> WorkerAnswer | None:
     except (ValueError, RecursionError):
         return None
     match values:
-        case {"envelope": dict(envelope), "warnings": list(warnings)}:
-            return WorkerAnswer(envelope, tuple(map(str, warnings)))
+        case {"envelope": dict(envelope), "warnings": list(warnings), **rest}:
+            spend = rest.get("spend")
+            spend = spend if isinstance(spend, dict) else None
+            return WorkerAnswer(envelope, tuple(map(str, warnings)), spend)
     return None
 
 
@@ -139,6 +153,37 @@ def failed(action: JobAction, item_ref: str, error: str, *, code: str, hint: str
 
 def _plain(value: object) -> object:
     return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+# --- what a thread cost ---------------------------------------------------------------------------
+# The process that asks the models knows what they cost, and no tool reads its memory: it seals the
+# figure with a key of this run alone, which it got with its job. So a tool that could write to
+# where the answer goes gives no other figure; without one all that was granted stays charged.
+
+_SPEND_PURPOSE = b"rye/thread-spend/v1\n"
+
+
+def sealed_spend(amount: int, key: str) -> dict[str, Any]:
+    """What a thread cost, in nano-dollars, with its seal. Pure."""
+    return {"amount": amount, "seal": _seal(amount, key)}
+
+
+def read_spend(spend: Mapping[str, Any] | None, key: str) -> int | None:
+    """The nano-dollars that a thread cost; None where the seal is another. Pure."""
+    match spend:
+        case {"amount": int(amount), "seal": str(seal)} if type(amount) is int and amount >= 0:
+            expected = _seal(amount, key)
+            return (
+                amount if hmac.compare_digest(seal.encode(*_ANY_TEXT), expected.encode()) else None
+            )
+    return None
+
+
+def _seal(amount: int, key: str) -> str:
+    return hmac.digest(bytes.fromhex(key), _SPEND_PURPOSE + b"%d" % amount, "sha256").hex()
+
+
+_ANY_TEXT = ("utf-8", "backslashreplace")
 
 
 # --- leaked limits --------------------------------------------------------------------------------
@@ -177,11 +222,6 @@ def without_leaked_limits(
 MAX_KEPT_BYTES = 16 * 1024
 """Of the parameters of one execution, as JSON."""
 
-_SECRET_WORDS = frozenset(
-    {"token", "secret", "password", "passwd", "passphrase", "credential", "credentials", "apikey"}
-)
-_BEFORE_KEY = frozenset({"api", "private", "access", "secret", "signing", "encryption"})
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _DEEPEST = 40
 
 
@@ -273,7 +313,7 @@ def given_to(
     left_out = sorted(
         name
         for name, value in parameters.items()
-        if name in secret or _says_secret(name) or _has_secret(value, mask)
+        if name in secret or says_secret(name) or _has_secret(value, mask)
     )
     kept = {name: value for name, value in parameters.items() if name not in left_out}
     is_large = len(json.dumps(kept, ensure_ascii=False).encode()) > MAX_KEPT_BYTES
@@ -282,15 +322,6 @@ def given_to(
         left_out=tuple(left_out),
         vault_keys=vault_keys,
         is_sealed=is_sealed,
-    )
-
-
-def _says_secret(name: str) -> bool:
-    """Whether a name is that of a secret: ``api_key``, ``GitHubToken``; not ``max_tokens``."""
-    words = [word.lower() for word in _WORD.findall(name)]
-    pairs = pairwise(words)
-    return not _SECRET_WORDS.isdisjoint(words) or any(
-        second == "key" and first in _BEFORE_KEY for first, second in pairs
     )
 
 
@@ -303,7 +334,7 @@ def _has_secret(value: object, mask: Callable[[str], str], depth: int = _DEEPEST
             return mask(value) != value
         case Mapping():
             return any(
-                _says_secret(name) or mask(name) != name or _has_secret(one, mask, depth - 1)
+                says_secret(name) or mask(name) != name or _has_secret(one, mask, depth - 1)
                 for name, one in value.items()
             )
         case list() | tuple():

@@ -425,9 +425,8 @@ def _run(job: Job, pipes: _Pipes) -> None:
         file.write(finished.dump())
 
 
-def _cancelled_by_end(keeper: int) -> "Cancellation":
+def _cancelled_by_end(keeper: int) -> Cancellation:
     """What ends the tools: a signal, or that the keeper is gone."""
-    from lillux.cancellation import Cancellation
     from lillux.process.parent import await_end_of_parent
 
     cancellation = Cancellation()

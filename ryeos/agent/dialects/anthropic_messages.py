@@ -32,6 +32,7 @@ from ryeos.agent.messages import (
     Results,
     ToolCall,
     ToolResult,
+    Usage,
     require_answered,
 )
 from ryeos.agent.provider_errors import (
@@ -260,7 +261,7 @@ class Stream:
         self._ids: set[str] = set()
         self._usage: dict[str, Any] = {}
         self._model = self._reason = self._refusal = ""
-        self._is_complete = False
+        self._is_complete = self._is_counted = False
         self._readers: Mapping[str, Callable[[Part], Piece | None]] = {
             "message_start": self._start,
             "content_block_start": self._start_block,
@@ -307,7 +308,8 @@ class Stream:
             text=text,
             calls=calls,
             end=end,
-            usage=read_usage(self._usage, self._usage_rules),
+            # What a message starts with counts no output that was to come.
+            usage=read_usage(self._usage, self._usage_rules) if self._is_counted else Usage(),
             model=self._model,
             refusal=(self._refusal or text or "refused") if end is End.REFUSAL else "",
         )
@@ -366,6 +368,9 @@ class Stream:
         details = delta.part("stop_details")
         self._refusal = details.words("explanation") or details.words("category")
         self._count(said)
+        reported = said.any("usage")
+        if isinstance(reported, Mapping):
+            self._is_counted |= read_usage(reported, self._usage_rules).output_tokens is not None
 
     def _complete(self, _: Part) -> None:
         self._is_complete = True

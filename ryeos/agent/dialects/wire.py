@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from lillux.digests import MAX_DEPTH, CanonicalJsonError, require_json
 from lillux.fields import Fields
-from lillux.schema_keywords import json_text
+from lillux.wording import json_text
 from ryeos.agent.messages import End, Picture, ToolCall, ToolResult
 from ryeos.agent.provider_errors import invalid_stream
 
@@ -50,9 +50,12 @@ def wire_json(value: object) -> bytes:
     the bytes of what is sent, and other scripts would cost up to three times as much.
     """
     require_json(value)
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    text = _encoded(value)
     # Half a surrogate pair has no UTF-8; Python's escape of it is that of JSON.
     return text.encode("utf-8", "backslashreplace")
+
+
+_encoded = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
 
 
 def auth_headers(key: str, name: str, prefix: str = "") -> dict[str, str]:

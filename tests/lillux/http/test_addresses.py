@@ -25,6 +25,7 @@ from lillux.http.model import (
         ("http://bücher.example/", "http://xn--bcher-kva.example/"),
         ("http://127.0.0.1/", "http://127.0.0.1/"),
         ("http://under_score.example./x", "http://under_score.example./x"),
+        ("http://a.example/%20?b=100%&c=%zz%2f", "http://a.example/%20?b=100%25&c=%25zz%2f"),
     ],
 )
 def test_an_address_is_written_one_way(url: str, text: str) -> None:

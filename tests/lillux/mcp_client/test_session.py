@@ -5,10 +5,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import fastjsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from lillux.errors import ConfigurationError
 from lillux.jsonrpc import (
@@ -47,8 +47,9 @@ UNKNOWN = Failure(PROBE, -32601, "unknown method")
 @cache
 def judge(version: str, name: str) -> Any:  # noqa: ANN401 - a function that the library makes
     schema = json.loads((VECTORS / f"{version}.json").read_text("utf-8"))
-    schema |= {"$schema": "http://json-schema.org/draft-07/schema#", "$ref": f"#/$defs/{name}"}
-    return fastjsonschema.compile(schema)
+    schema |= {"$ref": f"#/$defs/{name}"}
+    formats = Draft202012Validator.FORMAT_CHECKER
+    return Draft202012Validator(schema, format_checker=formats).validate
 
 
 def require_valid(message: Message, name: str, version: str = NEWEST_LEGACY) -> None:
@@ -272,6 +273,22 @@ def test_an_error_without_id_belongs_to_the_request_that_is_out() -> None:
     session.receive(Failure(None, -32700, "what?"))
 
     assert session.outcome == Refusal("initialize", -32700, "what?")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        MalformedMessage("expected UTF-8", "{...", id=CALL, is_answer=True),
+        MalformedMessage("expected a method, a result or an error", "{}", id=CALL, is_bare=True),
+    ],
+)
+def test_an_answer_that_is_no_message_ends_the_call(answer: MalformedMessage) -> None:
+    session = conversation(MODERN)
+    session.start()
+
+    session.receive(answer)
+
+    assert isinstance(session.outcome, InvalidAnswer)
 
 
 def test_an_error_for_the_call_is_a_refusal() -> None:

@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 from sqlalchemy.dialects import postgresql
 
 from rye_services.database import Database
+from rye_services.migrations import make_tables
 from rye_services.registry.search_index import (
     MAX_QUERY_CHARACTERS,
     PUBLIC,
@@ -37,7 +38,7 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]
 def writing(folder: Path) -> Iterator[Connection]:
     """A connection to a database of SQLite, also where other tests use PostgreSQL."""
     database = Database(f"sqlite:///{folder / 'node.db'}")
-    database.make_tables()
+    make_tables(database)
     with database.writing() as opened:
         yield opened
     database.close()

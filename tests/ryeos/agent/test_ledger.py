@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lillux.errors import FileSystemError
-from ryeos.agent.ledger import FOLDER, LEDGER, Ledger
+from ryeos.agent.ledger import FOLDER, LEDGER, NEWEST, JournaledCall, Ledger
 from ryeos.items.errors import RyeError
 from tests.support.workspace import ROOT
 
@@ -178,6 +178,8 @@ def test_a_torn_line_is_no_line(tmp_path: Path, kept: int) -> None:
     whole = one.path.read_bytes()
     first, second = whole.splitlines(keepends=True)
     one.path.write_bytes(first + second[:kept])
+    one.path.with_name(NEWEST).unlink()  # which is written after the line
+    one = ledger(tmp_path)
 
     assert one.left() == 900
     name = one.reserve(300)
@@ -269,3 +271,173 @@ def test_ten_processes_at_once_cannot_break_the_day(tmp_path: Path) -> None:
 
     assert sum(got) == DAILY
     assert Ledger(tmp_path / ".ai", daily=DAILY).left() == 0
+
+
+# --- a ledger that was lost, or is older than the journals ---------------------------------------
+
+
+@pytest.mark.parametrize("is_emptied", [False, True])
+def test_a_ledger_that_was_lost_begins_with_what_journals_say_of_the_day(
+    tmp_path: Path, clock: Clock, *, is_emptied: bool
+) -> None:
+    asked: list[tuple[str, int | None]] = []
+
+    def calls(date: str, known: int | None) -> list[JournaledCall]:
+        asked.append((date, known))
+        open_one = JournaledCall("aa", "2026-11-28", 200, is_open=True)
+        return [JournaledCall("4-bb", "2026-11-28", 300), open_one]
+
+    one = Ledger(tmp_path / ".ai", daily=DAILY, clock=clock, calls=calls)
+    one.path.parent.mkdir(parents=True)
+    if is_emptied:
+        one.path.write_bytes(b"")
+
+    assert one.left() == 500
+    name = one.reserve(400)
+    one.settle("aa", 50)  # the call of another process ended
+
+    assert set(asked) == {("2026-11-28", None)}
+    assert name.startswith("5-")
+    assert one.left() == DAILY - 300 - 50 - 400
+    one.settle(name, 0)
+    assert one.left() == ledger(tmp_path, clock).left() == DAILY - 350
+
+
+def test_a_lost_ledger_counts_also_the_days_that_a_clock_ahead_has_paid(
+    tmp_path: Path, clock: Clock
+) -> None:
+    said = [
+        JournaledCall("1-aa", "2026-11-28", 100),
+        JournaledCall("2-bb", "2026-11-29", 700),
+        JournaledCall("3-cc", "2026-11-30", 50, is_open=True),
+    ]
+    one = Ledger(tmp_path / ".ai", daily=DAILY, clock=clock, calls=lambda _date, _known: said)
+    one.settle(one.reserve(10), 10)
+    again = ledger(tmp_path, clock)  # which has no journals: what is on the disk counts
+
+    left = [again.left()]
+    for _ in range(3):
+        clock.now += timedelta(days=1)
+        left.append(again.left())
+        again.settle(again.reserve(1), 1)
+
+    assert left == [DAILY - 110, DAILY - 700, DAILY - 50, DAILY]
+
+
+def test_a_ledger_that_is_there_asks_no_journal(tmp_path: Path, clock: Clock) -> None:
+    ledger(tmp_path, clock).reserve(10)
+    clock.now += timedelta(days=1)
+
+    def calls(_date: str, _known: int | None) -> list[JournaledCall]:
+        raise AssertionError("asked")
+
+    assert Ledger(tmp_path / ".ai", daily=DAILY, clock=clock, calls=calls).left() == DAILY
+
+
+class Journals:
+    """What journals say of the calls that a ledger paid."""
+
+    def __init__(self, home: Path, clock: Clock) -> None:
+        self.home, self.clock = home, clock
+        self.said: list[JournaledCall] = []
+        self.reads: list[int | None] = []
+
+    def ledger(self) -> Ledger:
+        """Opened anew, as another process does."""
+        return Ledger(
+            self.home / ".ai",
+            daily=DAILY,
+            clock=self.clock,
+            newest=lambda: max((one.number for one in self.said), default=0),
+            calls=self.calls,
+        )
+
+    def calls(self, date: str, known: int | None) -> list[JournaledCall]:
+        self.reads.append(known)
+        return [one for one in self.said if one.date >= date]
+
+    def pay(self, one: Ledger, amount: int) -> None:
+        """A call from its reservation to its end, which cost twice as much."""
+        name = one.reserve(amount)
+        self.said.append(JournaledCall(name, f"{self.clock.now:%Y-%m-%d}", 2 * amount))
+        one.settle(name, 2 * amount)
+
+
+@pytest.fixture
+def journals(tmp_path: Path, clock: Clock) -> Journals:
+    return Journals(tmp_path, clock)
+
+
+@pytest.mark.parametrize("is_noted", [False, True])
+def test_an_older_copy_of_the_ledger_gives_no_money_again(
+    journals: Journals, *, is_noted: bool
+) -> None:
+    one = journals.ledger()
+    journals.pay(one, 50)
+    older = one.path.read_bytes()
+    journals.pay(one, 200)
+    one.path.write_bytes(older)
+    if not is_noted:
+        one.path.with_name(NEWEST).unlink()
+
+    assert journals.ledger().left() == DAILY - 500
+    assert one.left() == DAILY - 500
+    journals.pay(journals.ledger(), 10)
+
+    assert one.left() == ledger(journals.home).left() == DAILY - 520
+    assert journals.reads[0] is None  # the first call of all: there was no ledger
+    assert set(journals.reads[1:]) == {1}
+
+
+def test_an_older_copy_is_seen_in_the_middle_of_a_thread_that_another_one_overtook(
+    journals: Journals,
+) -> None:
+    one, other = journals.ledger(), journals.ledger()
+    journals.pay(one, 50)
+    older = one.path.read_bytes()
+    for _ in range(3):
+        journals.pay(other, 100)
+    one.path.write_bytes(older)
+
+    assert one.left() == DAILY - 700
+    with pytest.raises(RyeError):
+        one.reserve(301)
+
+
+def test_a_copy_from_the_middle_of_a_call_has_what_the_call_came_to(journals: Journals) -> None:
+    one = journals.ledger()
+    name = one.reserve(100)
+    older = one.path.read_bytes()
+    one.settle(name, 300)
+    journals.said.append(JournaledCall(name, "2026-11-28", 300))
+    journals.pay(one, 50)
+    one.path.write_bytes(older)
+
+    assert journals.ledger().left() == DAILY - 300 - 100
+
+
+def test_a_copy_of_yesterday_has_the_calls_of_today(journals: Journals) -> None:
+    one = journals.ledger()
+    journals.pay(one, 300)
+    older = one.path.read_bytes()
+    journals.clock.now += timedelta(days=1)
+    journals.pay(one, 100)
+    one.path.write_bytes(older)
+
+    assert journals.ledger().left() == DAILY - 200
+
+
+def test_a_number_that_nothing_names_reads_journals_once_and_changes_nothing(
+    journals: Journals,
+) -> None:
+    one = journals.ledger()
+    journals.pay(one, 50)
+    journals.reads.clear()
+    one.path.with_name(NEWEST).write_bytes(b"%015d\n" % 99)
+
+    journals.pay(one, 50)
+    journals.pay(one, 50)
+
+    assert one.left() == DAILY - 300
+    assert journals.reads == [1]
+    assert one.path.with_name(NEWEST).read_bytes() == b"%015d\n" % 3

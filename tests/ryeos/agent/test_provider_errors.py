@@ -39,7 +39,9 @@ def test_a_key_that_is_refused_says_how_to_set_it(status: int) -> None:
     found = error(status, {"error": {"message": "invalid x-api-key"}})
 
     assert (found.code, found.is_retryable) == ("CREDENTIAL_REFUSED", False)
-    assert found.hint == "see where its key is kept: rye agent models"
+    assert found.hint == (
+        "see where its key is kept: rye agent models; store another: rye agent set-up --new-key"
+    )
 
 
 def test_an_empty_account_is_not_tried_again_although_the_status_says_so() -> None:

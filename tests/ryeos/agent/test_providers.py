@@ -220,6 +220,16 @@ def test_a_model_without_a_price_is_refused_unless_it_is_free(workspace: Workspa
     assert found.model("ollama/anything:7b")[1].price.is_free
 
 
+def test_a_model_with_a_price_is_not_free_because_all_others_are(workspace: Workspace) -> None:
+    models = '  priced: {prices: {input: 400, output: 800}}\n  "*": {free: true}\n'
+    text = f"{LOCAL.partition('models:')[0]}models:\n{models}"
+    workspace.user.signed(provider_file("local"), text)
+    found = providers(workspace)
+
+    assert not found.model("local/priced")[1].price.is_free
+    assert found.model("local/other")[1].price.is_free
+
+
 def test_a_dated_name_costs_what_the_name_does(workspace: Workspace) -> None:
     found = providers(workspace)
 
@@ -316,6 +326,7 @@ def test_a_key_goes_to_its_hosts_alone(workspace: Workspace) -> None:
         ("agent/agent.yaml", "defaults: {turn: 5}\n", "did you mean turns?"),
         ("agent/agent.yaml", "ceilings: {spend: -1}\n", "expected dollars"),
         ("agent/agent.yaml", "dayly: {spend: 1}\n", 'did you mean "daily"'),
+        ("agent/agent.yaml", "daily: {turns: 5}\n", 'known: "spend"'),
         ("agent/prices/a.yaml", "models: {m: {input: 1, otput: 1}}\n", 'did you mean "output"'),
         ("credentials/a.yaml", "host: [a]\nsource: {variable: A}\n", 'did you mean "hosts"'),
         ("credentials/a.yaml", "hosts: [a]\nsource: {variable: A, file: b}\n", "source"),

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from lillux.cancellation import Cancellation
+from ryeos.agent.journal import ACTIVE
 from ryeos.agent.messages import Results
-from ryeos.app.agent_threads import AgentThreads, Following, ThreadWish
+from ryeos.app.agent_threads import AgentThreads, ThreadWish
 from ryeos.app.execute import execute
 from ryeos.app.progress import CallContext
+from ryeos.app.thread_log import Following
 from ryeos.items.errors import Answer, RyeError
 from ryeos.items.refs import Kind, Reference
 from tests.support.agent_threads import carried_out, directive, echo, provider, threads
@@ -82,7 +84,8 @@ def test_what_was_intended_stands_in_the_journal_before_what_came_of_it(
 
     answer = carried_out(ready)
 
-    kinds = [kind for kind, _ in journal_of(ready, answer)]
+    # (On a loaded machine a call takes so long that the time is written in between.)
+    kinds = [kind for kind, _ in journal_of(ready, answer) if kind != ACTIVE]
     assert kinds == [
         *("thread", "asked", "answered", "called", "returned", "asked", "answered", "ended"),
     ]
@@ -141,6 +144,42 @@ def test_a_call_that_means_nothing_allowed_is_an_error_for_the_model_and_nothing
     assert answer.envelope["usage"]["tool_calls"] == 0
 
 
+def test_a_tool_that_is_not_there_is_named_with_those_that_are(
+    ready: Workspace, server: ModelServer
+) -> None:
+    server.replies = [calls(("ecco", {"text": "hi"})), words("done")]
+
+    carried_out(ready)
+
+    told = server.requests[1]["messages"][-1]["content"].splitlines()[0]
+    assert told == "Error: no tool 'ecco' (did you mean echo?); there are: echo, load"
+
+
+def test_without_any_tool_a_call_hears_that_there_is_none(
+    ready: Workspace, server: ModelServer
+) -> None:
+    directive(ready, permissions="", body="Say {input:what?}.")
+    server.replies = [calls(("execute", {"item_id": "tool:ops/echo"})), words("done")]
+
+    carried_out(ready)
+
+    told = server.requests[1]["messages"][-1]["content"].splitlines()[0]
+    assert told == "Error: no tool 'execute': there are no tools here, so answer without one"
+
+
+def test_a_model_reads_what_a_program_wrote_before_it_failed(
+    ready: Workspace, server: ModelServer
+) -> None:
+    ready.project.signed_yaml("ops/check", "config: {script: 'echo wrong total; exit 1'}\n")
+    server.replies = [calls(("check", {})), words("done")]
+
+    carried_out(ready)
+
+    told = server.requests[1]["messages"][-1]["content"]
+    assert "code 1" in told
+    assert "wrong total" in told
+
+
 def test_an_answer_that_was_cut_by_its_limit_runs_no_call(
     ready: Workspace, server: ModelServer
 ) -> None:
@@ -175,6 +214,22 @@ def test_an_answer_that_was_cut_by_its_limit_runs_no_call(
 
     assert answer.envelope["usage"]["tool_calls"] == 1
     assert "not run" in server.requests[1]["messages"][-1]["content"]
+
+
+def test_the_calls_of_an_answer_that_refuses_do_not_run(
+    ready: Workspace, server: ModelServer
+) -> None:
+    call = {"index": 0, "id": "one", "function": {"name": "echo", "arguments": '{"text": "hi"}'}}
+    delta = {"tool_calls": [call], "refusal": "I will not."}
+    choice = {"index": 0, "delta": delta, "finish_reason": "tool_calls"}
+    usage = {"prompt_tokens": 5, "completion_tokens": 5}
+    server.replies = [events([json.dumps({"choices": [choice], "usage": usage}), "[DONE]"])]
+
+    answer = carried_out(ready)
+
+    assert (answer.envelope["state"], answer.envelope["text"]) == ("refused", "I will not.")
+    assert answer.envelope["usage"]["tool_calls"] == 0
+    assert len(server.requests) == 1
 
 
 def test_a_limit_of_turns_stops_before_the_call_that_would_break_it(
@@ -409,6 +464,23 @@ def test_a_client_has_a_directive_carried_out_with_thread_fork(
     assert (answer.envelope["type"], answer.envelope["state"]) == ("thread", "completed")
 
 
+def test_a_client_hears_how_far_a_thread_is(ready: Workspace, server: ModelServer) -> None:
+    server.replies = [calls(("echo", {"text": "hi"})), words("all done")]
+    heard: list[tuple[float, float | None, str]] = []
+    calling = CallContext(
+        cancellation=Cancellation(),
+        progress=lambda *said: heard.append(said),
+        wants_progress=True,
+    )
+    given = {"item_id": "directive:ops/say", "parameters": {"what": "hi"}, "thread": "fork"}
+
+    execute(ready.rye(), given, calling, _no_program)
+
+    done = [one[0] for one in heard]
+    assert done == sorted(set(done))
+    assert heard[-1] == (2.0, None, "turn 2 is answered")
+
+
 def test_limit_overrides_of_a_client_only_lower(ready: Workspace, server: ModelServer) -> None:
     server.always = calls(("echo", {"text": "hi"}))
     calling = CallContext(cancellation=Cancellation(), progress=lambda *_: None)
@@ -423,6 +495,20 @@ def test_limit_overrides_of_a_client_only_lower(ready: Workspace, server: ModelS
     thread = threads(ready).records.read(answer.envelope["thread_id"])
     assert answer.envelope["code"] == "LIMIT_TURNS"
     assert thread.purse.limits.tokens == 200_000
+
+
+@pytest.mark.parametrize("given", [{"model": "fast"}, {"limit_overrides": {"turns": 1}}])
+def test_what_only_a_fork_heeds_is_refused_of_a_client_that_asks_for_none(
+    ready: Workspace, server: ModelServer, given: dict[str, Any]
+) -> None:
+    calling = CallContext(cancellation=Cancellation(), progress=lambda *_: None)
+
+    with pytest.raises(RyeError, match="expected with a fork, found thread inline") as refusal:
+        execute(ready.rye(), {"item_id": "directive:ops/say", **given}, calling, _no_program)
+
+    assert refusal.value.code == "INVALID_PARAMS"
+    assert '"thread": "fork"' in refusal.value.hint
+    assert not server.requests
 
 
 def _no_program(_: object) -> Any:  # noqa: ANN401 - it is not asked for
@@ -532,6 +618,16 @@ def test_a_text_that_its_caller_does_not_know_is_not_carried_out(
     assert not server.requests
 
 
+def test_a_new_thread_does_not_go_on_from_another_one(
+    ready: Workspace, server: ModelServer
+) -> None:
+    with pytest.raises(RyeError, match="previous_thread_id") as refusal:
+        carried_out(ready, previous_thread_id="ops-say-1-00aa")
+
+    assert "rye threads branch ID --turn N" in refusal.value.hint
+    assert not server.requests
+
+
 def test_where_many_items_are_permitted_the_model_gets_three_verbs(
     ready: Workspace, server: ModelServer
 ) -> None:
@@ -544,3 +640,45 @@ def test_where_many_items_are_permitted_the_model_gets_three_verbs(
     offered = [one["function"]["name"] for one in server.requests[0]["tools"]]
     assert (offered, answer.envelope["state"]) == (["execute", "load", "search"], "completed")
     assert '{\\"said\\": \\"hi\\"}' in json.dumps(server.requests[1]["messages"][-1])
+
+
+@pytest.mark.parametrize("status", [200, 401, 500])
+def test_a_key_that_a_provider_says_again_is_kept_nowhere(
+    ready: Workspace, server: ModelServer, status: int
+) -> None:
+    key = "sk-good-SECRETKEY123"
+    host = server.url.removeprefix("http://")
+    ready.user.signed(
+        "config/credentials/lab.yaml",
+        f'version: "1.0.0"\ncategory: credentials\nhosts: ["{host}"]\n'
+        "source: {variable: LAB_KEY}\n",
+    )
+    provider(ready, server.url, extra="credential: lab\nretry: {tries: 1}\n")
+    said = {"error": {"message": f"quota of key Bearer {key}"}}
+    server.always = words(f"Your key is {key}.") if status == 200 else refused(status, said)
+    ready.env["LAB_KEY"] = key
+
+    answer = carried_out(ready)
+
+    kept = [
+        path.read_bytes()
+        for space in (ready.user, ready.project)
+        for path in space.space.base.rglob("*")
+        if path.is_file()
+    ]
+    assert server.headers[0]["authorization"] == f"Bearer {key}"
+    assert key not in json.dumps(answer.envelope)
+    assert not [data for data in kept if key.encode() in data]
+
+
+def test_a_provider_that_cuts_every_stream_is_given_up_with_its_fault(
+    ready: Workspace, server: ModelServer
+) -> None:
+    begun = json.dumps({"id": "c", "choices": [{"index": 0, "delta": {"content": "Hel"}}]})
+    provider(ready, server.url, extra="retry: {tries: 2}\n")
+    server.always = events([begun])
+
+    answer = carried_out(ready)
+
+    assert (answer.envelope["state"], answer.envelope["code"]) == ("failed", "STREAM_CUT")
+    assert len(server.requests) == 2

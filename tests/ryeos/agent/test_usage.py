@@ -70,6 +70,16 @@ def test_usage_that_is_missing_is_unknown_and_0_stays_0() -> None:
     )
 
 
+@pytest.mark.parametrize("figure", [-5000, "70000", 1.5, True])
+@pytest.mark.parametrize("name", ["cache_read_input_tokens", "cache_creation_input_tokens"])
+def test_a_figure_of_a_cache_that_is_none_makes_the_input_unknown(
+    name: str, figure: object
+) -> None:
+    reported = {"input_tokens": 10, "output_tokens": 5, name: figure}
+
+    assert read_usage(reported, ANTHROPIC).input_tokens is None
+
+
 def test_more_cached_tokens_than_input_make_the_input_unknown() -> None:
     reported = {"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 11}}
 

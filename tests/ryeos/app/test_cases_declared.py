@@ -25,8 +25,8 @@ def test_a_case_needs_only_a_name() -> None:
 
 
 def test_the_tool_is_the_neighbour_unless_another_is_named() -> None:
-    assert read({"name": "a"}).tool_id == "shop/tax"
-    assert read({"name": "a"}, tests="tool:shop/other").tool_id == "shop/other"
+    assert read({"name": "a"}).tested.id == "shop/tax"
+    assert read({"name": "a"}, tests="tool:shop/other").tested.id == "shop/other"
 
 
 def test_null_has_no_meaning_but_where_a_result_is_compared() -> None:

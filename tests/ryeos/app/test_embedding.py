@@ -259,7 +259,7 @@ def test_a_cancelled_call_has_ended_its_program(opened: ryeos.Rye, tmp_path: Pat
     pid_file = tmp_path / "pid"
 
     async def cancelled() -> None:
-        executor = aio.AsyncExecutor(opened)
+        executor = aio.AsyncExecutor(aio.AsyncWorkspace(opened))
         task = asyncio.create_task(
             executor.execute(BASH, {"command": f"echo $$ > {pid_file}; sleep 600"})
         )

@@ -207,6 +207,16 @@ def test_a_search_for_nonsense_fails_its_node(
     assert problem in ground.run("demo/g")["error"]
 
 
+def test_the_hint_of_a_failed_call_is_the_hint_of_its_graph(ground: GraphGround) -> None:
+    ground.graph("demo/g", one('{item_id: "tool:demo/unsigned"}'))
+    ground.workspace.project.tool("demo/unsigned", "print(1)")
+
+    envelope = ground.rye.execute("tool:demo/g")
+
+    assert envelope["code"] == "EXECUTION_FAILED"
+    assert "rye sign" in envelope["hint"]
+
+
 def test_an_item_is_signed(ground: GraphGround) -> None:
     ground.workspace.project.tool("demo/fresh", "print(1)")
     ground.graph("demo/g", one('{primary: sign, item_id: "tool:demo/fresh"}'))

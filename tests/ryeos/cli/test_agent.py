@@ -104,3 +104,17 @@ def test_a_name_that_is_none_is_refused_with_those_that_are(cli: CommandLine) ->
     assert done.status == 2
     assert "anthropic" in done.stderr
     assert "reasoning" in done.stderr
+
+
+def test_a_source_of_later_is_named_as_one_that_cannot_be_read(local: CommandLine) -> None:
+    path = local.user_space.ai / "config" / "credentials" / "mine.yaml"
+    path.write_text(CREDENTIAL.replace("variable: MINE_KEY", "keychain: rye/mine"), "utf-8")
+
+    signed = local("sign", path, "--yes")
+
+    assert signed.status == 6
+    assert "source: keychain cannot be read yet" in signed.stderr
+
+
+def test_without_any_key_the_command_that_stores_one_is_named(cli: CommandLine) -> None:
+    assert "store one: rye agent set-up" in cli("agent", "models").stderr

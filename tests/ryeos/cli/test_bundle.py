@@ -224,7 +224,7 @@ def test_texts_of_a_bundle_are_shown_on_one_line(maker: CommandLine) -> None:
 
     shown = maker("bundle", "inspect", "ada-tools").stdout
 
-    assert shown.splitlines()[0] == "two \N{REPLACEMENT CHARACTER}[31mlines"
+    assert shown.splitlines()[0] == r"two \u001b[31mlines"
     assert "tool:text/upper  says who it is" in shown.splitlines()
 
 

@@ -7,9 +7,10 @@ import pytest
 import ryeos.app.workspace  # noqa: F401 - brings in every class of failure
 from lillux.errors import LilluxError
 from ryeos.cli.commands import ALIASES, DAILY, HABITS, PROGRAMS, TABLE, CommandEntry, find
-from ryeos.cli.help import TOPICS
+from ryeos.cli.help import TOPICS, text_for_person
 from ryeos.graph.schemas import SCHEMAS
 from tests.support.command_line import CommandLine
+from tests.support.workspace import ROOT
 
 
 def failures(of: type[LilluxError] = LilluxError) -> list[type[LilluxError]]:
@@ -86,8 +87,14 @@ def test_a_topic_prints_its_text(cli: CommandLine, topic: str) -> None:
     done = cli("help", topic)
 
     assert done.status == 0
-    assert done.stdout.endswith(TOPICS[topic])
-    assert cli.json("help", topic)["text"].endswith(TOPICS[topic].rstrip())
+    assert done.stdout.endswith(text_for_person(topic))
+    assert cli.json("help", topic)["text"].endswith(text_for_person(topic).rstrip())
+
+
+def test_each_file_of_a_text_is_a_topic() -> None:
+    folder = ROOT / "ryeos" / "app" / "help_texts"
+
+    assert sorted(path.name for path in folder.iterdir()) == sorted(f"{name}.md" for name in TOPICS)
 
 
 def test_an_alias_has_the_help_of_its_command(cli: CommandLine) -> None:
@@ -217,13 +224,14 @@ def test_a_group_alone_prints_its_help(group: str, cli: CommandLine) -> None:
 
 
 def test_every_code_of_a_failure_is_explained() -> None:
-    unexplained = {failure.code for failure in failures() if failure.code not in TOPICS["errors"]}
+    errors = text_for_person("errors")
+    unexplained = {failure.code for failure in failures() if failure.code not in errors}
 
     assert unexplained == set()
 
 
 def test_every_exit_status_of_a_failure_is_explained() -> None:
-    listed = set(re.findall(r"^  (\d+) ", TOPICS["exit-status"], re.MULTILINE))
+    listed = set(re.findall(r"^  (\d+) ", text_for_person("exit-status"), re.MULTILINE))
 
     assert {str(failure.exit_status) for failure in failures()} <= listed
 
@@ -231,7 +239,7 @@ def test_every_exit_status_of_a_failure_is_explained() -> None:
 def test_every_command_that_a_topic_names_exists() -> None:
     named = [
         words
-        for text in TOPICS.values()
+        for text in map(text_for_person, TOPICS)
         for words in re.findall(r"\brye ([a-z]+(?: [a-z]+)?)", text)
     ]
 
@@ -240,7 +248,7 @@ def test_every_command_that_a_topic_names_exists() -> None:
 
 
 def test_topics_fit_a_narrow_screen() -> None:
-    lines = [line for text in TOPICS.values() for line in text.splitlines()]
+    lines = [line for text in map(text_for_person, TOPICS) for line in text.splitlines()]
 
     assert max(map(len, lines)) <= 100
 

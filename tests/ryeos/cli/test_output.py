@@ -13,9 +13,9 @@ from tests.support.command_line import CommandLine
     [
         ("plain", 0, "plain"),
         ("two\nlines\tand\u2028more", 0, "two lines and more"),
-        ("\x1b[31mred\x1b[0m", 0, "\ufffd[31mred\ufffd[0m"),
-        ("right\u202eleft", 0, "right\ufffdleft"),
-        ("bytes \udcff", 0, "bytes \ufffd"),
+        ("\x1b[31mred\x1b[0m", 0, r"\u001b[31mred\u001b[0m"),
+        ("right\u202eleft", 0, r"right\u202eleft"),
+        ("bytes \udcff", 0, r"bytes \udcff"),
         ("exactly ten", 11, "exactly ten"),
         ("exactly ten", 10, "exactly t\u2026"),
         ("", 5, ""),

@@ -1,6 +1,7 @@
 """``rye run``: parameters as the schema of the item has them, flags of the item, and its help."""
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -342,3 +343,20 @@ def test_a_mistyped_flag_runs_nothing(said: CommandLine) -> None:
     assert refused.status == 2
     assert "did you mean --dry-run?" in refused.stderr
     assert json.loads(said("run", "mine/say", "word=a", "--tims=2", "--json").stdout)["code"]
+
+
+@pytest.mark.parametrize(
+    "typed", ["9007199254740993.0", "0.1000000000000000055", "1e-400", '{"a": 1, "a": 2}']
+)
+def test_json_of_which_something_would_be_lost_is_refused(typed: str) -> None:
+    with pytest.raises(UsageError, match=r"would become|stands there twice"):
+        pairs_by_schema([f"open:={typed}"], SCHEMA)
+
+    assert pairs_by_schema([f"price={typed}"], SCHEMA) == {"price": typed}
+
+
+@pytest.mark.parametrize("typed", ["9007199254740993", "0.1", "1.50", "1e3", "-0.0", "1E-7"])
+def test_a_number_is_the_one_that_was_typed(typed: str) -> None:
+    (value,) = pairs_by_schema([f"open:={typed}"], SCHEMA).values()
+
+    assert Decimal(repr(value)) == Decimal(typed)

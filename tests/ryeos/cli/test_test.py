@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from ryeos.cli.help import TOPICS
+from ryeos.app.topics import topic_text
 from tests.support.command_line import CommandLine
 
 TOOL = """\
@@ -65,7 +65,7 @@ def test_the_answer_is_one_document(tested: CommandLine) -> None:
 
 
 def test_the_example_of_the_help_topic_passes(signer: CommandLine) -> None:
-    example = TOPICS["test"].partition("like the tool:\n\n")[2].partition("\n\n")[0]
+    example = topic_text("test").partition("like the tool:\n\n")[2].partition("\n\n")[0]
     signer("new", "tool", "mine/hello")
     cases = signer.project / ".ai/tools/mine/hello.test.yaml"
     cases.write_text(textwrap.dedent(example), "utf-8")

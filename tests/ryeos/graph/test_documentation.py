@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-import fastjsonschema
+import jsonschema
 import pytest
 
 from ryeos.graph.pictures import picture_of
@@ -31,4 +31,4 @@ def test_a_graph_of_the_page_is_read_checked_and_drawn(text: str) -> None:
     assert (reading.errors, reading.warnings) == ((), ())
     assert reading.graph is not None
     assert svg(picture_of(reading.graph)).startswith("<svg ")
-    fastjsonschema.validate(dict(SCHEMAS["graph"]), data)
+    jsonschema.validate(data, SCHEMAS["graph"])

@@ -63,6 +63,29 @@ def test_calls_without_a_grant_are_denied(grants: list[tuple[str, ...]]) -> None
     assert denial("execute", "tool", "x", grants) == "Permission denied: no capabilities"
 
 
+@pytest.mark.parametrize(
+    ("granted", "is_read", "is_searched"),
+    [
+        ("rye.search.* rye.fetch.*", False, True),
+        ("rye.load.knowledge.a.* rye.fetch.knowledge.a.*", True, False),
+        ("rye.search.* rye.fetch.* rye.load.knowledge.a.* rye.fetch.knowledge.a.*", True, True),
+        ("rye.search.* rye.fetch.* rye.load.knowledge.b.* rye.fetch.knowledge.b.*", False, True),
+        ("rye.search.* rye.fetch.* rye.load.*", True, True),
+        ("rye.fetch.*", True, True),
+        ("rye.*", True, True),
+    ],
+)
+def test_search_finds_items_and_load_reads_them(
+    granted: str,
+    is_read: bool,  # noqa: FBT001
+    is_searched: bool,  # noqa: FBT001
+) -> None:
+    grants = [tuple(granted.split())]
+
+    assert (denial("fetch", "knowledge", "a/b", grants) is None) is is_read
+    assert (denial("fetch", None, "", grants) is None) is is_searched
+
+
 @given(st.lists(st.lists(st.sampled_from(["*", "rye.execute.tool.a", "rye.sign.*"])), max_size=4))
 def test_a_further_list_never_allows_more(lists: list[list[str]]) -> None:
     grants = [tuple(one) for one in lists]

@@ -219,6 +219,12 @@ def test_no_two_boxes_overlap_and_every_line_runs_from_box_to_box(lines: list[La
                 centre, size = layout.centres[box], sizes[box]
                 assert abs(point.x - centre.x) <= size.width / 2
                 assert abs(point.y - centre.y) == pytest.approx(size.height / 2)
+            for point in route.points[1:-1]:
+                assert not any(
+                    abs(point.x - centre.x) < size.width / 2
+                    and abs(point.y - centre.y) < size.height / 2
+                    for centre, size in zip(layout.centres, sizes, strict=True)
+                )
 
 
 @pytest.mark.heavy

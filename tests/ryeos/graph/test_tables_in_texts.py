@@ -10,7 +10,7 @@ import pytest
 
 from lillux.patterns import pattern
 from ryeos.app.progress import ToolProgress
-from ryeos.app.topics import BUNDLE_TOPICS, ITEM_TOPICS, TOPICS
+from ryeos.app.topics import TOPICS, topic_text
 from ryeos.graph.conditions import ALIASES, OPERATORS
 from ryeos.graph.expressions import PIPES
 from ryeos.graph.schemas import SCHEMAS
@@ -25,7 +25,7 @@ KNOWLEDGE = (ROOT / "bundle.ai/knowledge/rye/core/runtimes/state-graph-runtime.m
     "utf-8"
 )
 TEXTS: Mapping[str, str] = {
-    **{f"help {name}": text for name, text in {**TOPICS, **ITEM_TOPICS, **BUNDLE_TOPICS}.items()},
+    **{f"help {name}": topic_text(name) for name in TOPICS},
     **{
         str(path.relative_to(ROOT)): path.read_text("utf-8")
         for folder in ("docs", "bundle.ai")
@@ -64,7 +64,7 @@ def properties_of(schema: Any, name: str) -> Iterator[set[str]]:  # noqa: ANN401
             yield from properties_of(value, name)
 
 
-@pytest.mark.parametrize("text", [TOPICS["graphs"], KNOWLEDGE], ids=["help", "knowledge"])
+@pytest.mark.parametrize("text", [topic_text("graphs"), KNOWLEDGE], ids=["help", "knowledge"])
 def test_help_and_knowledge_list_every_operator_and_every_pipe(text: str) -> None:
     assert listed(text, "Operators") == set(OPERATORS)
     assert listed(text, "Pipes") == set(PIPES)

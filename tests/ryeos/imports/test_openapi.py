@@ -21,12 +21,17 @@ def plan_of(said: object, folder: Path) -> ImportPlan:
     return read_openapi(ImportSource(path=path, project=folder))
 
 
-def document(operation: object, path: str = "/x", **more: Any) -> dict[str, Any]:  # noqa: ANN401
+def document(
+    operation: object,
+    path: str = "/x",
+    method: str = "get",
+    **more: Any,  # noqa: ANN401
+) -> dict[str, Any]:
     said = {
         "openapi": "3.0.3",
         "info": {"title": "A", "version": "1"},
         "servers": [{"url": "https://a.example"}],
-        "paths": {path: {"get": operation}},
+        "paths": {path: {method: operation}},
     }
     return said | more
 
@@ -165,10 +170,15 @@ def test_a_document_that_is_no_openapi_is_reported(text: str, tmp_path: Path) ->
         plan_of(text, tmp_path)
 
 
-def test_a_body_that_is_no_json_is_refused(tmp_path: Path) -> None:
-    operation = {"requestBody": {"required": True, "content": {"multipart/form-data": {}}}}
+@pytest.mark.parametrize(
+    "kind",
+    ["multipart/form-data", "application/octet-stream", "image/*", "text/plain; charset=utf-16"],
+)
+def test_a_body_that_no_value_can_be_written_as_is_refused(kind: str, tmp_path: Path) -> None:
+    operation = {"requestBody": {"required": True, "content": {kind: {}}}}
+    problem = only(document(operation, method="post"), tmp_path).problems[0]
 
-    assert "expected JSON" in only(document(operation), tmp_path).problems[0]
+    assert problem.endswith(f"or text, found {kind}")
 
 
 def test_yaml_of_a_document_means_what_yaml_1_2_says(tmp_path: Path) -> None:
@@ -277,7 +287,7 @@ def test_members_that_an_answer_alone_has_are_not_asked_for(tmp_path: Path) -> N
         },
     }
     body = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Cage"}}}}
-    said = document({"requestBody": body}, components={"schemas": schemas})
+    said = document({"requestBody": body}, method="post", components={"schemas": schemas})
     parts = values(only(said, tmp_path))["config_schema"]["properties"]["body"]["allOf"]
 
     assert [part["required"] for part in parts] == [["size"], []]

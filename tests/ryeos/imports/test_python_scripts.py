@@ -2,6 +2,7 @@
 
 import ast
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -30,7 +31,7 @@ def test_arguments_of_argparse_are_read() -> None:
         "mode": ("--mode", "value", "string", True),
         "verbose": ("--verbose", "switch", "string", False),
         "tag": ("--tag", "spread", "string", False),
-        "check": ("--check", "switch", "string", False),
+        "check": ("--check --no-check", "pair", "string", False),
         "x": ("-x", "value", "string", False),
     }
 
@@ -41,7 +42,7 @@ def test_arguments_of_click_are_read() -> None:
         "rest": ("", "list", "string", False),
         "count": ("--count", "value", "integer", False),
         "name": ("--name", "value", "string", True),
-        "shout": ("--shout", "switch", "string", False),
+        "shout": ("--shout --no-shout", "pair", "string", False),
         "mode": ("--mode", "value", "string", False),
     }
 
@@ -52,7 +53,7 @@ def test_arguments_of_typer_are_read() -> None:
         "files": ("", "list", "string", False),
         "last": ("--last", "value", "string", False),
         "count": ("--count", "value", "integer", False),
-        "formal": ("--formal", "switch", "string", False),
+        "formal": ("--formal --no-formal", "pair", "string", False),
         "must": ("--must", "value", "string", True),
     }
 
@@ -76,6 +77,22 @@ def script(tmp_path: Path, text: str, name: str = "report.py") -> ProposedItem:
     source = ImportSource(path=tmp_path / name, project=tmp_path, base=tmp_path)
     (item,) = read_script(source).items
     return item
+
+
+@pytest.mark.parametrize(("value", "word"), [(True, "--cache"), (False, "--no-cache")])
+def test_a_switch_with_an_opposite_says_no_by_it(
+    tmp_path: Path,
+    value: bool,  # noqa: FBT001
+    word: str,
+) -> None:
+    page = "usage: x [--cache | --no-cache]\n\noptions:\n  --cache, --no-cache  keep it\n"
+    item = with_arguments(script(tmp_path, "print(1)\n"), page, "")
+    made: dict[str, Any] = {"__name__": "made"}
+
+    exec(item.data.decode(), made)  # noqa: S102 - the tool that was written
+
+    assert made["words"]({"cache": value}) == [word]
+    assert made["words"]({}) == []
 
 
 def constant(item: ProposedItem, name: str) -> object:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ryeos.imports.kinds import sources_at
 from ryeos.imports.plan import ImportPlan, ImportSource
 from ryeos.imports.tasks import further_files, read_tasks
 from ryeos.items.errors import RyeError
@@ -434,14 +435,20 @@ def test_a_tool_takes_its_file_with_the_line_ends_of_git_on_windows(runner: Path
         assert ("changed since" not in run_tool(item, runner)) is is_taken
 
 
+def test_targets_above_the_limit_are_counted(tmp_path: Path) -> None:
+    plan = written("".join(f"t{n}:\n\techo\n" for n in range(2003)), "Makefile", tmp_path)
+
+    assert (len(plan.items), plan.left_out) == (2000, 3)
+
+
 def test_a_chain_without_an_end_is_refused_and_not_walked(tmp_path: Path) -> None:
-    rules = "".join(f"t{n}: t{n + 1}\n\techo {n}\n" for n in range(3000))
+    rules = "".join(f"t{n}: t{n + 1}\n\techo {n}\n" for n in range(1050))
 
     plan = written(rules, "Makefile", tmp_path)
 
-    assert len(plan.items) == 2000
-    assert plan.left_out == 1000
+    assert len(plan.items) == 1050
     assert "more than 1000 lines" in plan.items[0].problems[0]
+    assert plan.items[-1].problems == ()
 
 
 @pytest.mark.parametrize(
@@ -453,7 +460,7 @@ def test_a_chain_without_an_end_is_refused_and_not_walked(tmp_path: Path) -> Non
         "X = a\n$(eval X = b)\n-include $(X).mk\n",
         "-include ~/a.mk\n",
         "-include a\\b.mk\n",
-        "-include mk/*.mk\n",
+        "-include */a.mk\n",
     ],
 )
 def test_an_include_whose_file_is_not_sure_is_not_taken(text: str, tmp_path: Path) -> None:
@@ -510,3 +517,25 @@ def test_a_tool_that_says_that_it_runs_something_else_is_named_to_its_signer(
         "",
         "is not what the task of its file runs; import it again",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "read"),
+    [
+        ("m.toml", '[tasks.x]\nrun = "echo"\n', "mise reads mise.toml alone"),
+        ("pkg.json", '{"scripts": {"x": "echo"}}', "npm reads package.json alone"),
+    ],
+)
+def test_a_file_that_its_runner_would_not_read_is_refused(
+    name: str, text: str, read: str, tmp_path: Path
+) -> None:
+    (item,) = written(text, name, tmp_path).items
+
+    assert item.problems[0].startswith(read)
+
+
+def test_rules_of_make_are_known_by_their_suffix(tmp_path: Path) -> None:
+    path = tmp_path / "rules.mk"
+    path.write_text("all:\n\techo\n", "utf-8")
+
+    assert [kind.name for kind, _ in sources_at(path)] == ["task"]

@@ -160,6 +160,10 @@ def test_unknown_metadata_is_kept_as_text() -> None:
             ["rye.search.*", "rye.fetch.*", "rye.load.tool.a", "rye.fetch.tool.a"],
         ),
         ("<fetch>*</fetch><load>*</load>", ["rye.fetch.*", "rye.load.*"]),
+        (
+            "<fetch>*</fetch><search>*</search>",
+            ["rye.fetch.*", "rye.load.*", "rye.search.*"],
+        ),
         ('<acknowledge risk="shell">yes</acknowledge>', []),
     ],
 )

@@ -25,6 +25,7 @@ from ryeos.app.topics import (
     TOPICS,
     Face,
     text_for,
+    topic_text,
 )
 from ryeos.app.verbs import TOOLS, valid_arguments, with_options
 from ryeos.mcp.hints import COMMAND
@@ -80,7 +81,8 @@ def test_every_topic_under_see_also_exists() -> None:
 
 
 def test_every_item_of_the_bundle_that_a_topic_names_exists() -> None:
-    ids = {name for text in TOPICS.values() for name in re.findall(r"\brye/[\w/-]+\w\b", text)}
+    texts = map(topic_text, TOPICS)
+    ids = {name for text in texts for name in re.findall(r"\brye/[\w/-]+\w\b", text)}
     files = [path for path in BUNDLE.rglob("*") if path.is_file()]
     known = {
         path.relative_to(BUNDLE).with_suffix("").as_posix().partition("/")[2] for path in files
@@ -292,7 +294,7 @@ def test_every_call_that_a_topic_shows_can_be_made_as_it_stands(workspace: Works
 
 
 def test_to_people_every_topic_names_commands_and_no_calls() -> None:
-    texts = {topic: text_for(text, Face.PERSON) for topic, text in TOPICS.items()}
+    texts = {topic: text_for(topic_text(topic), Face.PERSON) for topic in TOPICS}
     codes = {code: text_for("\n".join(lines), Face.PERSON) for code, lines in REMEDIES.items()}
 
     assert [name for name, text in (texts | codes).items() if _CALL.search(text)] == []
@@ -301,7 +303,7 @@ def test_to_people_every_topic_names_commands_and_no_calls() -> None:
 
 @pytest.mark.parametrize("face", Face)
 def test_no_topic_is_cut(face: Face) -> None:
-    texts = {name: text_for(text, face) for name, text in TOPICS.items()}
+    texts = {name: text_for(topic_text(name), face) for name in TOPICS}
 
     assert {name for name, text in texts.items() if len(text) > MAX_CHARACTERS} == set()
     assert {name for name, text in texts.items() if max(map(len, text.splitlines())) > 100} == set()

@@ -207,9 +207,15 @@ def _hints() -> Iterator[tuple[str, str]]:
                         yield f"{path.relative_to(ROOT)}:{value.lineno}", _text(value)
 
 
+_OF_PERSONS = re.compile(r"rye threads (resume|branch|mine/x)|rye run \S+ --fork --target")
+"""What no tool does: an agent may not go on with a thread."""
+
+
 def _problem(place: str, hint: str) -> str:
     """The problem of an agent with a hint; ``""`` where there is none."""
     text = for_callers({"hint": hint})["hint"]
+    if USERS_COMMAND in text and _OF_PERSONS.search(text):
+        return ""
     left = {word for word in re.findall(r"\brye ([a-z]+)", text) if word in COMMAND_WORDS}
     if left and USERS_COMMAND not in text:
         return f"{place}: {text}: does not say whose command it is"

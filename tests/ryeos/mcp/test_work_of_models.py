@@ -294,12 +294,55 @@ def test_what_the_user_has_not_approved_is_warned_of_once_a_session(
 # --- names of other programs, failures that name their place
 
 
+A_TEXT = {"path": "a", "content": "b"}
+AN_EDIT = {"path": "a", "edits": [{"old_text": "b", "new_text": "c"}]}
+A_SEARCH = {"pattern": "b", "path": "a", "ignore_case": True}
+
+
 @pytest.mark.parametrize(
     ("name", "given", "item_id", "parameters"),
     [
         ("bash", {"command": "ls"}, "rye/bash/bash", {"command": "ls"}),
         ("mcp__x__Read_File", {"file_path": "a"}, "rye/file-system/read", {"path": "a"}),
         ("str_replace", {}, "rye/file-system/edit_lines", {}),
+        (
+            "Bash",
+            {"command": ["ls", "a b"], "description": "lists", "timeout": 1000},
+            "rye/bash/bash",
+            {"command": "ls 'a b'"},
+        ),
+        ("Write", {"file_path": "a", "file_text": "b"}, "rye/file-system/write", A_TEXT),
+        (
+            "Edit",
+            {"file_path": "a", "old_string": "b", "new_string": "c", "replace_all": False},
+            "rye/file-system/edit_lines",
+            AN_EDIT,
+        ),
+        (
+            "MultiEdit",
+            {"file_path": "a", "edits": [{"old_string": "b", "new_string": "c"}]},
+            "rye/file-system/edit_lines",
+            AN_EDIT,
+        ),
+        (
+            "str_replace_based_edit_tool",
+            {"command": "str_replace", "path": "a", "old_str": "b", "new_str": "c"},
+            "rye/file-system/edit_lines",
+            AN_EDIT,
+        ),
+        (
+            "str_replace_based_edit_tool",
+            {"command": "view", "path": "a"},
+            "rye/file-system/read",
+            {"path": "a"},
+        ),
+        (
+            "str_replace_based_edit_tool",
+            {"command": "create", "path": "a", "file_text": "b"},
+            "rye/file-system/write",
+            A_TEXT,
+        ),
+        ("Grep", {"pattern": "b", "path": "a", "-i": True}, "rye/file-system/grep", A_SEARCH),
         ("rye/web/fetch", {"url": "http://a"}, "rye/web/fetch", {"url": "http://a"}),
     ],
 )
@@ -560,6 +603,21 @@ def test_a_call_that_broken_settings_of_rights_stop_says_whom_to_ask(model: Mode
     assert "ask your user to run: rye edit config:remotes/remotes" in answer["hint"]
 
 
+GRAPH_WITH_A_SLIP = """\
+version: "1.0.0"
+tool_type: graph
+executor_id: rye/core/runtimes/state-graph/runtime
+category: mine
+description: goes on whatever stands there
+permissions: []
+config:
+  start: a
+  nodes:
+    a: {type: gate, condition: {path: state.x, op: eq, value: 1}, next: [{to: b}]}
+    b: {type: return}
+"""
+
+
 def test_a_text_that_waits_is_in_its_file_and_the_one_before_is_kept(model: Model) -> None:
     before = CONFIG.format(100)
     model.put("config:execution/execution", before)
@@ -568,8 +626,15 @@ def test_a_text_that_waits_is_in_its_file_and_the_one_before_is_kept(model: Mode
 
     assert waits["status"] == "approval_required"
     assert path.read_text("utf-8") == CONFIG.format(200)
-    kept = list((model.workspace.user.space.ai / "state/replaced").rglob("execution.yaml.*"))
-    assert any("timeout: 100" in one.read_text("utf-8") for one in kept)
+    assert "timeout: 100" in Path(waits["prior_text"]).read_text("utf-8")
+
+
+def test_what_nothing_in_a_graph_uses_is_said_with_its_line(model: Model) -> None:
+    waits = model.answer("sign", item_id="tool:mine/g", content=GRAPH_WITH_A_SLIP)
+
+    assert waits["status"] == "approval_required"
+    (warning,) = waits["warnings"]
+    assert warning.startswith("tool:mine/g, line 10: config.nodes.a.condition: unknown key")
 
 
 def test_a_server_that_signs_nothing_writes_no_text(model: Model) -> None:

@@ -643,7 +643,8 @@ def test_a_runtime_of_any_shape_gives_a_result(workspace: Workspace) -> None:
 def test_an_execution_file_of_any_shape_gives_a_result(workspace: Workspace) -> None:
     space: SpaceFolder = workspace.project
     results = []
-    for text in ("- a\n", "tools: 5\n", "defaults: [1]\n", "tools: {rye/bash/bash: 5}\n", "a: [\n"):
+    texts = ("- a\n", "tools: 5\n", "defaults: [1]\n", "tools: {rye/bash/bash: 5}\n", "a: [\n")
+    for text in (*texts, "defaults: {timeout: 60}\n".encode("utf-16"), b"\0\xff"):
         space.write("config/execution/execution.yaml", text)
         results.append(shell(workspace, "true"))
 

@@ -1,12 +1,16 @@
 """Lists and objects in addresses, headers and cookies, as the tables of OpenAPI write them."""
 
+from contextlib import suppress
 from urllib.parse import unquote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lillux.templating import Names
 from ryeos.items.errors import SpecError
 from ryeos.run.http import http_plan
+from ryeos.run.http_styles import PLACES, Style
 
 LIST, OBJECT = ["blue", "black"], {"R": 100, "G": 200}
 QUERY = [
@@ -14,7 +18,6 @@ QUERY = [
     ("form", True, LIST, "color=blue&color=black"),
     ("form", False, OBJECT, "color=R,100,G,200"),
     ("form", True, OBJECT, "R=100&G=200"),
-    ("form", False, [], ""),
     ("spaceDelimited", False, LIST, "color=blue black"),
     ("spaceDelimited", False, OBJECT, "color=R 100 G 200"),
     ("pipeDelimited", False, LIST, "color=blue|black"),
@@ -120,3 +123,32 @@ def test_a_body_whose_parameter_may_be_missing_is_left_out() -> None:
     found = http_plan(config, names, optional=frozenset({"body"}), timeout_s=1)
 
     assert found.request.body is None
+
+
+MARKS = st.text(alphabet="ab,.;=|[]&%+ /\"\\\t2CF'", max_size=4)
+VALUES = st.lists(MARKS, max_size=3) | st.dictionaries(MARKS, MARKS, max_size=3)
+FORMS = [
+    *[(place, style, False) for place, styles in PLACES.items() for style in styles],
+    *[(place, style, True) for place, styles in PLACES.items() for style in (*styles[:1], "label")],
+    ("path", "matrix", True),
+]
+
+
+@pytest.mark.parametrize(("place", "style", "explode"), FORMS)
+@given(st.data())
+def test_two_values_are_never_written_alike(
+    place: str, style: str, explode: object, data: st.DataObject
+) -> None:
+    if style not in PLACES[place]:
+        return
+    written = Style(where=place, style=style, explode=bool(explode), name="c")
+    one, other = data.draw(VALUES), data.draw(VALUES)
+    if type(one) is not type(other) or one == other:
+        return
+    sent = []
+    for value in (one, other):
+        with suppress(SpecError):
+            is_pairs = place in {"query", "cookie"}
+            sent.append(str(written.pairs(value)) if is_pairs else written.text(value))
+
+    assert len(set(sent)) == len(sent)

@@ -5,6 +5,7 @@ import os
 import threading
 from base64 import b64decode, b64encode
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -52,6 +53,20 @@ held = pytest.mark.skipif(
     reason="Linux has a supervisor",
 )
 FUNCTION = "rye/core/runtimes/python/function"
+
+
+def test_of_many_that_make_the_key_at_once_each_has_the_same_one(tmp_path: Path) -> None:
+    for number in range(20):
+        keys, together = tmp_path / str(number), threading.Barrier(8)
+
+        def made(keys: Path = keys, together: threading.Barrier = together) -> bytes:
+            together.wait(10)
+            return ReceiptKey(keys).pair().private_pem
+
+        with ThreadPoolExecutor(8) as pool:
+            pairs = {one.result() for one in [pool.submit(made) for _ in range(8)]}
+
+        assert pairs == {ReceiptKey(keys).pair().private_pem}
 
 
 @pytest.fixture

@@ -277,6 +277,15 @@ def test_a_file_that_is_not_text_is_not_signed(workspace: Workspace) -> None:
     assert message == f"expected UTF-8 text, found another byte at offset 5: {path}"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="names are any bytes there")
+def test_a_file_whose_name_is_not_text_is_not_signed(workspace: Workspace) -> None:
+    path = workspace.project.write(f"tools/{os.fsdecode(b'caf' + bytes([0xE9]))}.sh", "echo 1\n")
+
+    message = assert_refused(workspace, path, ItemValidationError)
+
+    assert message.endswith("caf\\xe9.sh: its name is not UTF-8: rename it")
+
+
 def test_a_file_that_is_too_large_is_not_signed(workspace: Workspace) -> None:
     path = workspace.project.write("tools/x.py", b"#" * (MAX_ITEM_BYTES + 1))
 

@@ -73,6 +73,20 @@ def test_a_folder_is_refused_with_the_reference_for_its_items(space: Space) -> N
         targets_of_reference(parse_reference("tool:a/b"), space)
 
     assert error.value.problem == "names a folder; for all items in it: tool:a/b/**"
+    assert error.value.hint == "to sign these: rye sign 'tool:a/b/**'"
+
+
+@pytest.mark.parametrize(
+    ("folder", "pattern"),
+    [("tools/a/b", "tool:a/b/**"), ("tools/a/b/", "tool:a/b/**"), ("tools", "tool:**")],
+)
+def test_the_path_of_a_folder_is_refused_with_the_line_that_signs_all_in_it(
+    workspace: Workspace, space: Space, folder: str, pattern: str
+) -> None:
+    with pytest.raises(InvalidRefError) as error:
+        target_of_path(Path(f"{space.ai}/{folder}"), workspace.context().spaces)
+
+    assert error.value.hint == f"to sign these: rye sign '{pattern}'"
 
 
 @pytest.mark.parametrize("item_id", ["nothing", "x" * 500])
@@ -230,7 +244,6 @@ def test_a_path_is_found_through_a_link_to_its_space(
         "project/x.py",
         "project/.ai/x.py",
         "project/.ai/state/x.py",
-        "project/.ai/tools",
         "project/.ai/tools/../../../x.py",
         "project/.ai/tools/../x.py",
         "project/.ai/tools/../state/x.py",

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair
+from lillux.values import replace
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import PROJECT, USER
 from ryeos.trust.store import (
@@ -60,6 +61,50 @@ def fingerprint(keypair: KeyPair) -> str:
 
 def test_a_document_is_written_with_all_known_fields() -> None:
     assert write_key_document(SEED.public_pem, "local", covers_all=True) == DOCUMENT
+
+
+@pytest.mark.parametrize("owner", ["local", "a person", "pem = x", "#", "remote:https://a/b", "ä"])
+@pytest.mark.parametrize("valid_until", ["", "2027-01-01T00:00:00Z"])
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_document_as_rye_writes_it_says_the_same_without_a_parser_of_toml(
+    owner: str, valid_until: str, *, is_whole: bool
+) -> None:
+    text = write_key_document(
+        SEED.public_pem,
+        owner,
+        covers_all=is_whole,
+        binds_identity=is_whole,
+        valid_until=valid_until,
+    )
+    parsed = parse_key_document(f"{text}# so it is not as Rye writes it\n".encode(), "x.toml")
+
+    plain = parse_key_document(text.encode(), "x.toml")
+
+    assert replace(plain, signed_text="") == replace(parsed, signed_text="")
+    assert (plain.owner, plain.valid_until, plain.covers_all) == (owner, valid_until, is_whole)
+
+
+@pytest.mark.parametrize(
+    ("written", "changed"),
+    [
+        ('owner = "local"', 'owner = "lo\\u0063al"'),
+        ('owner = "local"\n', 'owner = "local"\n\n'),
+        ('owner = "local"', "owner = 'local'"),
+        ('attestation = ""\n', 'attestation = ""\r\n'),
+    ],
+)
+def test_a_document_of_another_form_is_read_as_toml(written: str, changed: str) -> None:
+    document = parse_key_document(DOCUMENT.replace(written, changed).encode(), "x.toml")
+
+    assert (document.owner, document.fingerprint) == ("local", SEED_FINGERPRINT)
+    assert document.covers_all
+
+
+def test_a_field_twice_is_refused_also_where_the_rest_is_as_rye_writes_it() -> None:
+    twice = DOCUMENT.replace('owner = "local"\n', 'owner = "local"\nowner = "local"\n')
+
+    with pytest.raises(RyeError):
+        parse_key_document(twice.encode(), "x.toml")
 
 
 def test_a_document_without_the_coverage_mark_has_no_such_line() -> None:

@@ -129,6 +129,12 @@ def edit(params: dict, folders: object) -> dict:
 def placed(params: dict, lines: list, *, is_same: bool, is_stale: bool = False) -> list:
     """Edits as ``(first, after, new lines)`` in the order of the file. Raises RefusedError."""
     names = LineNames(lines, is_same=is_same, is_stale=is_stale)
+    texts = [number for number, one in enumerate(params["edits"]) if "old_text" in one]
+    if is_stale and texts:
+        problem = "the file has changed since the one of this hash was read"
+        raise RefusedError(
+            f"edits[{texts[0]}].old_text: {problem}", "read it again, or leave hash out"
+        )
     found = [
         region(one, f"edits[{number}]", names.find, lines)
         for number, one in enumerate(params["edits"])

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select
 
 from rye_services.database import page_sessions
+from rye_services.migrations import make_tables
 from rye_services.node.pages.routes import SESSION_S, PageSession, PageSessions
 from tests.support.databases import made_database
 
@@ -70,7 +71,7 @@ def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSessions]:
     from tests.support.databases import database_url
 
     database = Database(database_url(tmp_path_factory.mktemp("sessions")))
-    database.make_tables()
+    make_tables(database)
     found = PageSessions(database, SECRET)
     found.begin("ada", None, 0.0)
     yield found

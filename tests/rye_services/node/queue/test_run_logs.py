@@ -3,11 +3,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
+from lillux.redaction import MASK, Redaction
 from rye_services.database import Database, threads
 from rye_services.node.queue.logs import MAX_LOG_BYTES, RunLogs
 from rye_services.node.queue.rows import NewThread, ThreadRows
 from rye_services.node.worker.jobs import STDERR, STDOUT, read_report, report
-from rye_services.node.worker.redaction import MASK, Redaction
 from tests.support.databases import made_database
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from lillux.redaction import MASK
 from rye_services.database import Database, threads
-from rye_services.node.worker.redaction import MASK
 from tests.support.endings import wait_until
 from tests.support.node import Node, running_node
 from tests.support.remote_projects import TEXT, RemoteProject
@@ -50,7 +50,7 @@ def begun(project: RemoteProject, script: str, item: str = "tool:sh", **secrets:
     """Execute a script, and return when it waits. The thread's id."""
     envelope = project.envelope(SCRIPT=script, **secrets)
     reply = project.ask(item, **{"async": True}, secret_envelope=envelope)
-    wait_until(lambda: bool(project._waiting()))
+    wait_until(lambda: bool(project.waiting()))
     return str(reply.json["thread_id"])
 
 
@@ -225,11 +225,11 @@ def test_a_retryable_run_is_continued_by_the_next_server(
     narrow_node.send_signal(number)
     narrow_node.wait()
     # A server that is killed leaves this behind: it says nothing about the next attempt.
-    for here in project._waiting():
+    for here in project.waiting():
         here.unlink()
     narrow_node.start()
 
-    wait_until(lambda: bool(project._waiting()))
+    wait_until(lambda: bool(project.waiting()))
     assert project.thread(thread)["attempt"] == 2
     project.release()
 

@@ -19,7 +19,7 @@ from tests.support.clusters import TestedCluster, running_cluster
 from tests.support.endings import wait_until
 from tests.support.hooks import bind
 from tests.support.registry import Registry
-from tests.support.remote_projects import TEXT, RemoteProject
+from tests.support.remote_projects import TEXT, RemoteProject, waiting_in
 from tests.support.workspace import PLAIN_ENV, ROOT, Workspace
 
 pytestmark = [
@@ -44,8 +44,9 @@ class ClusterProject(RemoteProject):
 
     folder: Path
 
-    def _waiting(self) -> list[Path]:
-        return list(self.folder.glob("worker*/workspaces/*/*/*/tmp/**/here"))
+    def waiting(self) -> list[Path]:
+        places = self.folder.glob("worker*/workspaces")
+        return [here for place in places for here in waiting_in(place)]
 
 
 @pytest.fixture
@@ -58,11 +59,11 @@ def project(cluster: TestedCluster, workspace: Workspace) -> ClusterProject:
 
 def begun(project: ClusterProject, script: str, item: str = "tool:sh") -> str:
     """Execute a script on a worker, and return when it waits. The thread's id."""
-    before = set(project._waiting())
+    before = set(project.waiting())
     envelope = project.envelope(SCRIPT=f"{script}; {WAIT}; echo done > src/x.txt")
     reply = project.ask(item, **{"async": True}, secret_envelope=envelope)
     assert reply.status == 202, reply.json
-    wait_until(lambda: bool(set(project._waiting()) - before), 30)
+    wait_until(lambda: bool(set(project.waiting()) - before), 30)
     return str(reply.json["thread_id"])
 
 
@@ -81,7 +82,7 @@ def events_of(project: RemoteProject, thread_id: str) -> list[tuple[str, dict[st
 
 def worker_of(cluster: TestedCluster, project: ClusterProject) -> Part:
     """The worker in whose folder a script waits."""
-    here = project._waiting()[0]
+    here = project.waiting()[0]
     return next(one for one in cluster.workers if cluster.folder / one.name in here.parents)
 
 
@@ -269,12 +270,12 @@ def test_a_retryable_run_of_an_ending_worker_is_taken_by_another(
     worker.send_signal(number)
     if number == signal.SIGKILL:
         worker.end(number)
-    for here in project._waiting():
+    for here in project.waiting():
         here.unlink(missing_ok=True)
     try:
         if number == signal.SIGTERM:
             worker.end(number)
-        wait_until(lambda: bool(project._waiting()), 60)
+        wait_until(lambda: bool(project.waiting()), 60)
         project.release()
         row = project.ended(thread)
     finally:

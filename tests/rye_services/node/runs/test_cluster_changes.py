@@ -42,7 +42,12 @@ def execute(params, project_path):
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[TestedCluster]:
     storage = ObjectStorage(tmp_path / "c" / "s3") if ObjectStorage.program() else None
-    settings = {"RYE_NODE_SHUTDOWN_TIMEOUT_S": "30", "RYE_NODE_QUEUE_WAIT_S": "60"}
+    settings = {
+        "RYE_NODE_SHUTDOWN_TIMEOUT_S": "30",
+        "RYE_NODE_QUEUE_WAIT_S": "60",
+        # No process of this upgrade dies: a lease that ends is one that a loaded machine kept late.
+        "RYE_NODE_EXECUTION_LEASE_S": "60",
+    }
     with running_cluster(tmp_path / "c", servers=2, settings=settings, storage=storage) as running:
         yield running
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lillux.redaction import MASK, SHORTEST, Redaction
 from lillux.store import Store
 from lillux.store_files import ObjectKind
 from rye_services.node.runs.outputs import promote
-from rye_services.node.worker.redaction import MASK, SHORTEST, Redaction
 
 SECRET = 'p"ss/w\u00f6rd+1'
 

@@ -1,6 +1,7 @@
 """The dialect of Anthropic's Messages API."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -284,6 +285,35 @@ def test_each_reason_is_an_end(reason: str, end: End) -> None:
 
     assert answer.end is end
     assert answer.refusal == ("So" if end is End.REFUSAL else "")
+
+
+@pytest.mark.parametrize(
+    "reported",
+    [
+        {},
+        {"usage": None},
+        {"usage": {}},
+        {"usage": {"input_tokens": 10}},
+        {"usage": {"output_tokens": None}},
+        {"usage": {"output_tokens": -1}},
+    ],
+)
+def test_what_a_message_starts_with_is_no_report_of_an_answer_that_ends_without_one(
+    reported: dict[str, Any],
+) -> None:
+    end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, **reported}
+
+    answer = answered(
+        Stream(),
+        anthropic(
+            anthropic_start(input_tokens=10, output_tokens=1),
+            *anthropic_text(0, "a" * 999),
+            end,
+            {"type": "message_stop"},
+        ),
+    )
+
+    assert answer.usage == Usage()
 
 
 def test_a_refusal_says_why_if_the_provider_does() -> None:

@@ -43,6 +43,9 @@ def execute(params: dict, project_path: str) -> dict:
     if not answer["success"]:
         return answer
     thread = answer["thread"]
-    told = {"thread_id": short_id(thread["thread_id"]), "state": thread["status"]}
+    told = {
+        "thread_id": short_id(thread["thread_id"]),
+        "state": thread.get("state") or thread["status"],
+    }
     left = {"leftovers": answer["leftovers"]} if answer.get("leftovers") else {}
     return {"success": True, "killed": answer["killed"], **told, **left}

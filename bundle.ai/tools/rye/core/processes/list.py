@@ -46,7 +46,7 @@ def row_of(thread: dict) -> dict:
     row = {
         "thread_id": short_id(thread["thread_id"]),
         "item_id": thread.get("item_id") or thread.get("directive"),
-        "state": thread["status"],
+        "state": thread.get("state") or thread["status"],
         "seconds": seconds_of(thread),
         "error": thread.get("error"),
     }

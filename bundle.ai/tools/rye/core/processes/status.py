@@ -57,13 +57,14 @@ def execute(params: dict, project_path: str) -> dict:
     told = {
         "thread_id": wanted[0],
         "item_id": thread.get("item_id"),
-        "state": thread["status"],
+        "state": thread.get("state") or thread["status"],
         "seconds": seconds_of(thread),
         **outcome(result.get("data")),
+        **words_of_model(result),
     }
     if thread.get("error"):
         told["error"] = thread["error"]
-    if params["log_chars"] and not result.get("data"):
+    if params["log_chars"] and not result.get("data") and not result.get("text"):
         written = run_rye(["threads", "logs"], wanted, project=project_path)
         text = written.get("log", "")
         told["log"] = text[-params["log_chars"] :]
@@ -71,6 +72,13 @@ def execute(params: dict, project_path: str) -> dict:
             told["truncated"] = True
     # A failed run is no failure of this tool.
     return {"success": True, **{name: value for name, value in told.items() if value is not None}}
+
+
+def words_of_model(result: dict) -> dict:
+    """What a directive answered that a model carried out; nothing of any other run."""
+    if result.get("type") != "thread":
+        return {}
+    return {name: result[name] for name in ("text", "outputs", "code", "usage") if result.get(name)}
 
 
 def outcome(data: object) -> dict:
