@@ -4,7 +4,6 @@ The interpreter's own implementation is several times slower per byte; items are
 something else has loaded that library, as who speaks HTTP has, it is used for everything.
 """
 
-import builtins
 import json
 import sys
 from binascii import a2b_base64, b2a_base64
@@ -16,6 +15,7 @@ from lillux.errors import LilluxError
 if TYPE_CHECKING:
     from collections.abc import Collection
     from hashlib import _Hash, sha256
+    from typing import Any
 else:
     try:
         from _sha2 import sha256
@@ -134,24 +134,31 @@ def json_pointer(path: tuple[str | int, ...]) -> str:
 def _is_json(value: object, levels: int) -> bool:
     """Whether JSON can surely hold a value that nests so many levels: False also where in doubt.
 
-    Without the path that an error names, which takes three times as long to keep.
+    Without the path that an error names, and without a call for each part: canonical JSON of what
+    a thread said is made in each turn.
     """
-    match type(value):
-        case builtins.dict if {*map(type, value)} <= _TEXT:  # type: ignore[call-overload]
-            children: Collection[object] = value.values()  # type: ignore[attr-defined]
-        case builtins.list | builtins.tuple:
-            children = value  # type: ignore[assignment]
-        case builtins.int:
-            return value.bit_length() <= MAX_INTEGER_BITS  # type: ignore[attr-defined, no-any-return]
-        case builtins.float:
-            return isfinite(value)  # type: ignore[arg-type]
-        case kind:
-            return kind in _ALWAYS_JSON
-    # Most hold only text, which needs no call for each value.
-    return levels > 0 and (
-        {*map(type, children)} <= _ALWAYS_JSON
-        or all(_is_json(child, levels - 1) for child in children)
-    )
+    if type(value) in _ALWAYS_JSON:
+        return True
+    waiting: list[tuple[int, Collection[Any]]] = [(levels, (value,))]
+    while waiting:
+        levels, group = waiting.pop()
+        for one in group:
+            kind = type(one)
+            if kind is dict and {*map(type, one)} <= _TEXT:
+                inner = [part for part in one.values() if type(part) not in _ALWAYS_JSON]
+            elif kind is list or kind is tuple:
+                inner = [part for part in one if type(part) not in _ALWAYS_JSON]
+            elif kind is int or kind is float:
+                if one.bit_length() > MAX_INTEGER_BITS if kind is int else not isfinite(one):
+                    return False
+                continue
+            else:
+                return False
+            if levels <= 0:
+                return False
+            if inner:
+                waiting.append((levels - 1, inner))
+    return True
 
 
 def _require_json(value: object, path: tuple[str | int, ...]) -> None:
