@@ -131,32 +131,13 @@ def _peak_mib(folder: Path, aimock: Aimock, turns: int) -> float:
     _prepare(workspace, aimock, turns)
     pinned = folder / "pinned.pem"
     pinned.write_bytes(space.pinned_pem)
-    argv = [sys.executable, "-m", "benchmarks.threads", str(folder), space.label, space.version]
+    argv = [
+        sys.executable,
+        "-m",
+        "benchmarks.thread_process",
+        str(folder),
+        space.label,
+        space.version,
+    ]
     ended = subprocess.run(argv, cwd=ROOT, stdout=subprocess.PIPE, check=True)
     return int(ended.stdout) / MEBIBYTE_IN_KIB
-
-
-def main(folder: Path, label: str, version: str) -> int:
-    """Carry a prepared directive out, and print the peak of this process in KiB."""
-    from ryeos.app.workspace import Rye
-    from ryeos.items.context import context_from
-    from ryeos.items.refs import Space
-
-    pinned = (folder / "pinned.pem").read_bytes()
-    space = Space(label, folder / "bundle", version, pinned)
-    project = folder / "machine" / "project"
-    env = {"HOME": str(folder / "machine" / "home"), "PATH": os.environ["PATH"]}
-    context = context_from(env, cwd=project, project=str(project), bundles=(space,))
-    rye = Rye(context, warn=lambda _text: None)
-    answer = AgentThreads(rye, HttpClient({})).start(
-        Reference(Kind.DIRECTIVE, "ops/say"), ThreadWish(parameters={})
-    )
-    if answer.envelope["state"] != "completed":
-        raise RuntimeError(json.dumps(answer.envelope))
-    status = Path("/proc/self/status").read_text("ascii")
-    sys.stdout.write(status.partition("VmHWM:")[2].split()[0])
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), *sys.argv[2:4]))
