@@ -1095,7 +1095,7 @@ class _Metadata(NamedTuple):
                 os.removexattr(path, self.name, follow_symlinks=follows)
 
 
-def _metadata_call(call: FileCall) -> _Metadata:  # noqa: PLR0911 - a table
+def _metadata_call(call: FileCall) -> _Metadata:
     """What a call asks for. Raises OSError."""
     words, name = call.words, call.name
     match name:

@@ -778,7 +778,7 @@ class Confinement:
         return (*words, "--")
 
 
-def obstacle(  # noqa: PLR0911 - a reason each
+def obstacle(
     wanted: Confinement,
     *,
     platform: str = sys.platform,

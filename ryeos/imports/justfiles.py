@@ -448,7 +448,7 @@ def _fragment(piece: object) -> str:
 _SIGNS = {"concatenate": " + ", "join": " / ", "and": " && ", "or": " || "}
 
 
-def _expression(value: object, depth: int = 0) -> str:  # noqa: PLR0911 - a line for each form
+def _expression(value: object, depth: int = 0) -> str:
     """An expression of just as it is written, whatever it is."""
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
