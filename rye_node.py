@@ -29,7 +29,7 @@ def main() -> int:
 
     from lillux.errors import LilluxError
     from packing.checkout import staged_bundle, tool_programs
-    from rye_services.cli import main
+    from rye_services.operations.cli import main
     from ryeos.app.output import report
     from ryeos.trust.bundles import BundleFolder
 

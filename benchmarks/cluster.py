@@ -19,7 +19,7 @@ from benchmarks.load import RATE
 from benchmarks.remote import Machine, settle
 from benchmarks.timing import Figure, elapsed_ms, medians
 from packing.local_cluster import ClusterError, ObjectStorage, postgresql_programs
-from rye_services.database import Database, threads
+from rye_services.storage.database import Database, threads
 from tests.support.clusters import TestedCluster
 from tests.support.node import Node
 from tests.support.remote_projects import FUNCTION, RemoteProject

@@ -27,7 +27,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from lillux.values import dataclass
 from packing.local_cluster import ClusterError, LocalCluster, ObjectStorage, Part
-from rye_services.database import Database, threads
+from rye_services.storage.database import Database, threads
 from tests.support.clusters import TestedCluster
 from tests.support.remote_projects import FUNCTION, RemoteProject
 from tests.support.workspace import Workspace, publish

@@ -10,10 +10,10 @@ from urllib.parse import quote
 from sqlalchemy import insert
 
 from benchmarks.timing import Figure
-from rye_services.database import stamp
 from rye_services.registry.search_index import PUBLIC, IndexedItem, index_for
 from rye_services.registry.services import open_registry_alone
-from rye_services.registry_tables import items
+from rye_services.storage.database import stamp
+from rye_services.storage.registry_tables import items
 from ryeos.items.context import utc_now
 from tests.support.registry import Registry, running_registry
 

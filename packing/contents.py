@@ -41,7 +41,7 @@ _READ = {
     "shiv": "BSD-2-Clause",
 }
 # Kept in the tree, with its licence beside it: docs/adr/0002-dependencies.md.
-_HTMX, HTMX_VERSION = "rye_services/page_files/htmx.min.js", "2.0.11"
+_HTMX, HTMX_VERSION = "rye_services/web/page_files/htmx.min.js", "2.0.11"
 
 
 def contents_document(

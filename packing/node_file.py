@@ -24,7 +24,7 @@ from packing.wheels import NativePart, requirements
 from ryeos.trust.keys import SigningKey
 
 NAME = "rye-node.pyz"
-ENTRY_POINT = "rye_services.cli:main"
+ENTRY_POINT = "rye_services.operations.cli:main"
 PACKAGES = ("lillux", "rye_services", "ryeos")
 LOCKS = ("requirements/runtime.txt", "requirements/node.txt")
 CLUSTER_LOCKS = (*LOCKS, "requirements/cluster.txt")

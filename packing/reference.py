@@ -178,7 +178,7 @@ NODE_COMMANDS_INTRODUCTION = """\
 Every command of `rye-node.pyz` with its arguments. Each takes `--data DIR`, `--json` and `-q` too;
 what a node does is in [node.md](../node.md).
 
-This page is written by `scripts/generate_reference.py` from `rye_services/cli.py`.
+This page is written by `scripts/generate_reference.py` from `rye_services/operations/cli.py`.
 """
 _OF_EVERY_COMMAND = ("--help", "--data", "--json", "--quiet")
 _OF_OBJECT_STORAGE = ("--store", "--store-endpoint", "--store-region")

@@ -2,7 +2,7 @@
 
 import sys
 
-from rye_services.cli import main
+from rye_services.operations.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

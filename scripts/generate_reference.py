@@ -21,8 +21,8 @@ from packing.reference import (  # noqa: E402
     node_commands_page,
     routes_page,
 )
-from rye_services.cli import command_parser, open_node  # noqa: E402
-from rye_services.data_folder import make_data  # noqa: E402
+from rye_services.operations.cli import command_parser, open_node  # noqa: E402
+from rye_services.process.data_folder import make_data  # noqa: E402
 from rye_services.settings import read_settings  # noqa: E402
 from ryeos.app.topics import CODES  # noqa: E402
 from ryeos.app.verbs import ABSENT, TOOLS, Parameter, Tool  # noqa: E402

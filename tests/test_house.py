@@ -50,7 +50,7 @@ def outside_cli() -> Iterator[Path]:
     """The modules of the layers without those that print."""
     services = ROOT / "rye_services"
     # A worker is a program of its own: its environment was made for it by the server.
-    programs = services / "cli.py", services / "node" / "worker" / "items.py"
+    programs = services / "operations" / "cli.py", services / "node" / "worker" / "items.py"
     # The door of host programs: its default is their environment.
     embedding = ROOT / "ryeos" / "app" / "embedding.py"
     speaking = ROOT / "ryeos" / "cli", *programs, embedding

@@ -11,22 +11,6 @@ from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
-from rye_services.audit import MOST_LISTED, AuditFilter
-from rye_services.callers import caller, owner_caller
-from rye_services.credentials import (
-    DEFAULT_SCOPES,
-    MANAGE,
-    SECRETS,
-    WEBHOOKS,
-    AuthorizedKey,
-    AuthorizedKeyMissingError,
-    LastManagerError,
-    Principal,
-    Role,
-    valid_scopes,
-)
-from rye_services.database import stamp
-from rye_services.http import RequestProblem, refusals
 from rye_services.node.answers import (
     AuditAnswer,
     AuthorizedAnswer,
@@ -53,9 +37,25 @@ from rye_services.node.webhooks import (
     valid_hook_project,
     valid_vault_keys,
 )
-from rye_services.openapi import Responses, answers
+from rye_services.people.audit import MOST_LISTED, AuditFilter
+from rye_services.people.callers import caller, owner_caller
+from rye_services.people.credentials import (
+    DEFAULT_SCOPES,
+    MANAGE,
+    SECRETS,
+    WEBHOOKS,
+    AuthorizedKey,
+    AuthorizedKeyMissingError,
+    LastManagerError,
+    Principal,
+    Role,
+    valid_scopes,
+)
+from rye_services.process.server import every
 from rye_services.refusal import RefusedError
-from rye_services.server import every
+from rye_services.storage.database import stamp
+from rye_services.web.http import RequestProblem, refusals
+from rye_services.web.openapi import Responses, answers
 from ryeos import __version__
 from ryeos.items.errors import RyeError
 from ryeos.remote.requests import decode_public_key

@@ -1,7 +1,7 @@
 """Answers of a node's routes as its OpenAPI document describes them. Nothing is answered here.
 
 A field that is not always there has a default. Tests hold real answers to them
-(``tests/rye_services/test_openapi.py``, ``tests/rye_services/test_schemathesis.py``).
+(``tests/rye_services/web/test_openapi.py``, ``tests/rye_services/web/test_schemathesis.py``).
 """
 
 from typing import Any, Literal

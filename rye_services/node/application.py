@@ -37,7 +37,7 @@ from rye_services.node.sync_routes import (
     user_space_router,
 )
 from rye_services.node.team_routes import people_router
-from rye_services.server import ServerPart, assemble
+from rye_services.process.server import ServerPart, assemble
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager

@@ -19,9 +19,9 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from lillux.values import dataclass
-from rye_services.callers import facts_of
-from rye_services.credentials import Principal
-from rye_services.http import RequestProblem
+from rye_services.people.callers import facts_of
+from rye_services.people.credentials import Principal
+from rye_services.web.http import RequestProblem
 from ryeos.app.verbs import Parameter, Tool, valid_arguments
 from ryeos.items.errors import VerbArgumentError
 from ryeos.items.specs import type_name

@@ -21,9 +21,9 @@ from mcp_types import Tool as ListedTool
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from rye_services.callers import Authenticator, RequestFacts
-from rye_services.credentials import EXECUTE, Role
 from rye_services.node.mcp import FACTS, TOOLS, Answer, ToolNameError, call_of
+from rye_services.people.callers import Authenticator, RequestFacts
+from rye_services.people.credentials import EXECUTE, Role
 from ryeos import __version__
 from ryeos.items.errors import VerbArgumentError
 

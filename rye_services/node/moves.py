@@ -12,19 +12,19 @@ from sqlalchemy.exc import IntegrityError
 from lillux.store import Durability
 from lillux.store_files import ObjectKind
 from lillux.values import dataclass
-from rye_services.audit import Audit
-from rye_services.credentials import ensure_user
-from rye_services.database import (
+from rye_services.node.queue.rows import RUNNING
+from rye_services.node.store.heads import Head, Heads
+from rye_services.node.store.objects import DurableStores, StoresOfUsers, Usage
+from rye_services.people.audit import Audit
+from rye_services.people.credentials import ensure_user
+from rye_services.refusal import RefusedError
+from rye_services.storage.database import (
     Database,
     project_refs,
     stamp,
     threads,
     webhook_bindings,
 )
-from rye_services.node.queue.rows import RUNNING
-from rye_services.node.store.heads import Head, Heads
-from rye_services.node.store.objects import DurableStores, StoresOfUsers, Usage
-from rye_services.refusal import RefusedError
 from ryeos.items.context import Clock
 from ryeos.sync.garbage import MarkResult, Root, RootNeed, mark
 from ryeos.sync.objects import ContentStore, ObjectReference

@@ -1,7 +1,7 @@
 """What the operator of a node sees: users, their quotas, and the executions of all.
 
-It is for the command line of the node (`rye_services.operator_commands`): no route shows a user
-anything of another one.
+It is for the command line of the node (`rye_services.operations.operator_commands`): no route shows
+a user anything of another one.
 """
 
 from collections import defaultdict
@@ -12,9 +12,11 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, func, select, true, update
 
 from lillux.values import dataclass
-from rye_services.audit import Audit
-from rye_services.credentials import AuthorizedKey, ensure_user, valid_user_id
-from rye_services.database import (
+from rye_services.node.queue.rows import RUNNING
+from rye_services.people.audit import Audit
+from rye_services.people.credentials import AuthorizedKey, ensure_user, valid_user_id
+from rye_services.people.people import PersonMissingError
+from rye_services.storage.database import (
     Database,
     api_keys,
     project_refs,
@@ -23,8 +25,6 @@ from rye_services.database import (
     threads,
     users,
 )
-from rye_services.node.queue.rows import RUNNING
-from rye_services.people import PersonMissingError
 from ryeos.items.errors import RyeError, UsageError
 
 # --- users ----------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ Keys and sealed rows change together, and lie in a folder and a database. So:
 1. sealed rows get a second envelope, for the new box key, beside their own
 2. all new files are written aside, below the folder of the keys
 3. that folder is renamed to ``next``: this commits the change
-4. the next process that opens the keys puts the files of ``next`` in place (`rye_services.keys`)
+4. the next process that opens the keys puts the files of ``next`` in place
+   (`rye_services.process.keys`)
 5. each row keeps the envelope that the keys of now open
 
 A crash before 3 leaves the former keys at work, one after it the new ones: rows open with either.
@@ -26,10 +27,12 @@ from lillux.files import create_file, file_system_error, read_bytes
 from lillux.sealing import encode_box_key, generate_box_pair
 from lillux.signing import BOX_KEY_FILE, generate_keypair, save_keypair
 from lillux.values import dataclass
-from rye_services.actors import Actor, acting, current_actor
-from rye_services.audit import Audit, AuditFilter
-from rye_services.database import Database, threads, user_secrets, webhook_bindings
-from rye_services.keys import (
+from rye_services.node.secrets import NEXT, SEALED_PARAMETERS, SealedValue, reopened
+from rye_services.node.store.servers import stopped_node
+from rye_services.node.webhooks import hook_row
+from rye_services.people.actors import Actor, acting, current_actor
+from rye_services.people.audit import Audit, AuditFilter
+from rye_services.process.keys import (
     BOX_PUBLIC_FILE,
     NEXT_FOLDER,
     PREVIOUS_FILE,
@@ -37,10 +40,8 @@ from rye_services.keys import (
     NodeKeys,
     open_keys,
 )
-from rye_services.node.secrets import NEXT, SEALED_PARAMETERS, SealedValue, reopened
-from rye_services.node.store.servers import stopped_node
-from rye_services.node.webhooks import hook_row
 from rye_services.settings import Settings
+from rye_services.storage.database import Database, threads, user_secrets, webhook_bindings
 from ryeos.items.context import Clock, utc_now
 from ryeos.remote.requests import MAX_PREVIOUS, succession_document
 

@@ -14,9 +14,6 @@ from starlette.responses import StreamingResponse
 
 from lillux.errors import LilluxError
 from lillux.values import replace
-from rye_services.callers import WebhookDelivery, owner_caller, resolve_execution
-from rye_services.credentials import EXECUTE, THREADS, Principal, Role
-from rye_services.http import RequestProblem, described, refusals
 from rye_services.node.answers import (
     AcceptedAnswer,
     CancelAnswer,
@@ -31,9 +28,12 @@ from rye_services.node.queue.rows import RUNNING
 from rye_services.node.runs.execution import Order, delivery_order, read_order
 from rye_services.node.services import NodeServices
 from rye_services.node.worker.jobs import JobAction
-from rye_services.openapi import Responses, answers, refuses
+from rye_services.people.callers import WebhookDelivery, owner_caller, resolve_execution
+from rye_services.people.credentials import EXECUTE, THREADS, Principal, Role
+from rye_services.process.server import every
 from rye_services.refusal import RefusedError
-from rye_services.server import every
+from rye_services.web.http import RequestProblem, described, refusals
+from rye_services.web.openapi import Responses, answers, refuses
 from ryeos.remote.secrets import EnvelopeError
 from ryeos.sync.objects import ContentStore, execution_snapshot_of, outputs_bundle_of
 

@@ -15,9 +15,9 @@ from lillux.digests import canonical_json, decode_base64url, encode_base64url
 from lillux.errors import LilluxError
 from lillux.sealing import SealingError, box_public, open_sealed, seal
 from lillux.values import dataclass
-from rye_services.audit import Audit
-from rye_services.database import Database, user_secrets
+from rye_services.people.audit import Audit
 from rye_services.refusal import RefusedError
+from rye_services.storage.database import Database, user_secrets
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
 from ryeos.remote.secrets import (

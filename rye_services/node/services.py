@@ -8,13 +8,6 @@ from types import MappingProxyType
 from typing import Literal
 
 from lillux.values import dataclass
-from rye_services.audit import Audit
-from rye_services.callers import Authenticator, WebhookCheck, refuse_webhooks
-from rye_services.credentials import ApiKeys, AuthorizedKeys, Nonces
-from rye_services.data_folder import open_database
-from rye_services.database import Database
-from rye_services.health import STORE
-from rye_services.keys import NodeKeys, open_keys
 from rye_services.node.moves import ProjectMoves
 from rye_services.node.rotation import finish_resealing
 from rye_services.node.runs.execution import Engine
@@ -25,10 +18,17 @@ from rye_services.node.store.objects import StoresOfUsers
 from rye_services.node.store.servers import SERVERS, ServerLease
 from rye_services.node.store.stores import Stores, open_stores
 from rye_services.node.webhooks import Webhooks, webhook_check
-from rye_services.people import People
+from rye_services.people.audit import Audit
+from rye_services.people.callers import Authenticator, WebhookCheck, refuse_webhooks
+from rye_services.people.credentials import ApiKeys, AuthorizedKeys, Nonces
+from rye_services.people.people import People
+from rye_services.people.teams import Teams, TeamSpaces
+from rye_services.process.data_folder import open_database
+from rye_services.process.health import STORE
+from rye_services.process.keys import NodeKeys, open_keys
+from rye_services.process.watch import Watch, open_watch
 from rye_services.settings import Settings
-from rye_services.teams import Teams, TeamSpaces
-from rye_services.watch import Watch, open_watch
+from rye_services.storage.database import Database
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError
 

@@ -17,9 +17,16 @@ from lillux.errors import LilluxError
 from lillux.files import LockTimeoutError, locked
 from lillux.store_files import ObjectKind, is_digest
 from lillux.values import dataclass, field
-from rye_services.actors import current_actor
-from rye_services.audit import Audit
-from rye_services.database import (
+from rye_services.node.queue.rows import OldExecutions
+from rye_services.node.store.heads import Heads, UserSpaceRefs
+from rye_services.node.store.objects import DurableStores, KnownItems, StoresOfUsers, Uploads, Usage
+from rye_services.node.store.push import PushService
+from rye_services.node.store.servers import ServerLease, ServersElsewhere
+from rye_services.people.actors import current_actor
+from rye_services.people.audit import Audit
+from rye_services.process.metrics import Figure
+from rye_services.settings import Settings
+from rye_services.storage.database import (
     Database,
     accepted_losses,
     project_refs,
@@ -30,14 +37,7 @@ from rye_services.database import (
     user_space_refs,
     users,
 )
-from rye_services.http import StoreThreads
-from rye_services.metrics import Figure
-from rye_services.node.queue.rows import OldExecutions
-from rye_services.node.store.heads import Heads, UserSpaceRefs
-from rye_services.node.store.objects import DurableStores, KnownItems, StoresOfUsers, Uploads, Usage
-from rye_services.node.store.push import PushService
-from rye_services.node.store.servers import ServerLease, ServersElsewhere
-from rye_services.settings import Settings
+from rye_services.web.http import StoreThreads
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
 from ryeos.sync.garbage import (

@@ -11,9 +11,6 @@ from fastapi.responses import StreamingResponse
 from pydantic import AfterValidator, BaseModel, Field
 
 import ryeos
-from rye_services.callers import owner_caller
-from rye_services.credentials import OBJECTS, PUSH, THREADS, Principal, Role, allows
-from rye_services.http import RequestProblem, described, weight_of
 from rye_services.node.answers import (
     EntriesAnswer,
     HistoryAnswer,
@@ -43,8 +40,11 @@ from rye_services.node.store.push import (
     SystemVersionError,
     kept_user_manifest,
 )
-from rye_services.openapi import answers
-from rye_services.teams import RoleError
+from rye_services.people.callers import owner_caller
+from rye_services.people.credentials import OBJECTS, PUSH, THREADS, Principal, Role, allows
+from rye_services.people.teams import RoleError
+from rye_services.web.http import RequestProblem, described, weight_of
+from rye_services.web.openapi import answers
 from ryeos.sync.entries import MEDIA_TYPE, PUT_HEADER, read_entries
 from ryeos.sync.objects import EntryError, ManifestChanges
 

@@ -13,22 +13,6 @@ from pydantic import AfterValidator, BaseModel, Field
 from starlette.requests import Request
 
 from lillux.signing import PemError
-from rye_services.callers import authenticate, authenticator, caller, owner_caller
-from rye_services.credentials import (
-    ACCOUNT,
-    DEFAULT_SCOPES,
-    PUSH,
-    THREADS,
-    ApiKey,
-    ApiKeyMissingError,
-    Principal,
-    Role,
-    UserIdError,
-    ensure_user,
-    valid_scopes,
-)
-from rye_services.database import stamp
-from rye_services.http import RequestProblem
 from rye_services.names import RegistryNameError
 from rye_services.node.answers import (
     AccountAnswer,
@@ -50,14 +34,30 @@ from rye_services.node.answers import (
 from rye_services.node.services import NodeServices
 from rye_services.node.store.heads import valid_project_path
 from rye_services.node.store.objects import QuotaExceededError
-from rye_services.openapi import CALLER, answers
-from rye_services.people import PersonMissingError
-from rye_services.refusal import RefusedError
-from rye_services.teams import (
+from rye_services.people.callers import authenticate, authenticator, caller, owner_caller
+from rye_services.people.credentials import (
+    ACCOUNT,
+    DEFAULT_SCOPES,
+    PUSH,
+    THREADS,
+    ApiKey,
+    ApiKeyMissingError,
+    Principal,
+    Role,
+    UserIdError,
+    ensure_user,
+    valid_scopes,
+)
+from rye_services.people.people import PersonMissingError
+from rye_services.people.teams import (
     MAX_INVITATION_DAYS,
     Member,
     RoleError,
 )
+from rye_services.refusal import RefusedError
+from rye_services.storage.database import stamp
+from rye_services.web.http import RequestProblem
+from rye_services.web.openapi import CALLER, answers
 from ryeos.items.errors import RyeError
 from ryeos.remote.requests import IdentityError, decode_public_key
 

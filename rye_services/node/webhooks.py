@@ -14,14 +14,14 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from lillux.digests import sha256_hex
 from lillux.values import dataclass, field, replace
-from rye_services.audit import Audit
-from rye_services.callers import RequestFacts, WebhookDelivery
-from rye_services.credentials import EXECUTE, Principal
-from rye_services.database import Database, webhook_bindings, webhook_deliveries_replay
-from rye_services.http import RequestProblem, Unauthorized, refusals
 from rye_services.node.secrets import SealedRowError, open_row, seal_for_hook, seal_row
 from rye_services.node.store.heads import valid_project_path
+from rye_services.people.audit import Audit
+from rye_services.people.callers import RequestFacts, WebhookDelivery
+from rye_services.people.credentials import EXECUTE, Principal
 from rye_services.refusal import RefusedError
+from rye_services.storage.database import Database, webhook_bindings, webhook_deliveries_replay
+from rye_services.web.http import RequestProblem, Unauthorized, refusals
 from ryeos.items.context import Clock
 from ryeos.items.errors import InvalidRefError, RyeError
 from ryeos.items.refs import parse_reference

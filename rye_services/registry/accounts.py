@@ -12,9 +12,10 @@ from sqlalchemy import Connection, Row, func, insert, select, update
 
 from lillux.signing import canonical_public_pem, compute_key_fingerprint
 from lillux.values import dataclass
-from rye_services.audit import Audit
-from rye_services.callers import Owner, authenticate, authenticator, owner_caller
-from rye_services.credentials import (
+from rye_services.names import folded_namespace, is_reserved, namespace_name
+from rye_services.people.audit import Audit
+from rye_services.people.callers import Owner, authenticate, authenticator, owner_caller
+from rye_services.people.credentials import (
     REGISTRY_READ,
     REGISTRY_WRITE,
     Principal,
@@ -22,12 +23,11 @@ from rye_services.credentials import (
     ensure_user,
     valid_user_id,
 )
-from rye_services.database import Database, hold, stamp, users
-from rye_services.keys import NodeKeys
-from rye_services.names import folded_namespace, is_reserved, namespace_name
-from rye_services.openapi import OPTIONAL_CALLER
+from rye_services.process.keys import NodeKeys
 from rye_services.refusal import RefusedError
-from rye_services.registry_tables import account_keys, accounts, namespaces
+from rye_services.storage.database import Database, hold, stamp, users
+from rye_services.storage.registry_tables import account_keys, accounts, namespaces
+from rye_services.web.openapi import OPTIONAL_CALLER
 from ryeos.items.context import Clock, utc_now
 from ryeos.remote.requests import decode_public_key, verify_document
 

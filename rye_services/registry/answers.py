@@ -1,14 +1,14 @@
 """The answers of a registry, made and described. Pure but for the key that signs them.
 
 The models describe, and make none. Tests hold real answers to them
-(``tests/rye_services/test_openapi.py``, ``tests/rye_services/test_schemathesis.py``).
+(``tests/rye_services/web/test_openapi.py``, ``tests/rye_services/web/test_schemathesis.py``).
 """
 
 from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from rye_services.keys import NodeKeys
+from rye_services.process.keys import NodeKeys
 from rye_services.registry.bundles import PulledBundle, ShownBundle
 from rye_services.registry.items import (
     PublishedVersion,

@@ -10,8 +10,9 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
-from rye_services.health import Health
-from rye_services.openapi import Responses
+from rye_services.process.health import Health
+from rye_services.process.server import ServerPart, assemble, every
+from rye_services.process.watch import open_watch
 from rye_services.registry.page import page_router, page_router_alone
 from rye_services.registry.routes import (
     account_router,
@@ -21,8 +22,7 @@ from rye_services.registry.routes import (
     search_router,
 )
 from rye_services.registry.services import RegistryServices
-from rye_services.server import ServerPart, assemble, every
-from rye_services.watch import open_watch
+from rye_services.web.openapi import Responses
 from ryeos import __version__
 
 # --- open routes ----------------------------------------------------------------------------------

@@ -25,9 +25,8 @@ from lillux.files import require_plain_path
 from lillux.store import Durability
 from lillux.store_files import ObjectKind
 from lillux.values import dataclass, field
-from rye_services.audit import Audit
-from rye_services.database import Database, stamp, storable
 from rye_services.names import folded_namespace, is_reserved
+from rye_services.people.audit import Audit
 from rye_services.registry.accounts import name_lock, namespace_error, require_room, reserve
 from rye_services.registry.items import (
     Downloads,
@@ -38,7 +37,8 @@ from rye_services.registry.items import (
 )
 from rye_services.registry.names import version_of
 from rye_services.registry.search_index import PUBLIC, IndexQuery
-from rye_services.registry_tables import (
+from rye_services.storage.database import Database, stamp, storable
+from rye_services.storage.registry_tables import (
     accounts,
     bundle_files,
     bundle_versions,

@@ -32,9 +32,8 @@ from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.signing import verify_signature
 from lillux.values import dataclass, field, replace
-from rye_services.audit import Audit
-from rye_services.database import Database, stamp, storable
 from rye_services.names import folded_namespace
+from rye_services.people.audit import Audit
 from rye_services.refusal import RefusedError
 from rye_services.registry.accounts import claim_in, name_lock, namespace_error, reserve
 from rye_services.registry.names import ItemName, Version, version_of
@@ -45,7 +44,8 @@ from rye_services.registry.search_index import (
     SearchIndex,
     words_of,
 )
-from rye_services.registry_tables import items, namespaces, versions
+from rye_services.storage.database import Database, stamp, storable
+from rye_services.storage.registry_tables import items, namespaces, versions
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import ItemValidationError, RyeError, SpecError
 from ryeos.items.headers import own_version, parse_header

@@ -12,15 +12,13 @@ from sqlalchemy import Connection, Row, func, insert, select
 
 from lillux.errors import LilluxError
 from lillux.values import dataclass
-from rye_services.credentials import (
-    ApiKeyMissingError,
-    UserIdError,
-)
-from rye_services.database import Database, published_manifests, stamp
-from rye_services.http import RequestProblem
 from rye_services.names import RegistryNameError
 from rye_services.node.store.objects import KnownItems
 from rye_services.node.store.push import ManifestGraphError, verify_pushed_objects
+from rye_services.people.credentials import (
+    ApiKeyMissingError,
+    UserIdError,
+)
 from rye_services.refusal import RefusedError
 from rye_services.registry.accounts import (
     claim_in,
@@ -28,7 +26,9 @@ from rye_services.registry.accounts import (
 )
 from rye_services.registry.items import ItemGoneError, PublicationError, version_taken
 from rye_services.registry.names import version_of
-from rye_services.registry_tables import namespaces
+from rye_services.storage.database import Database, published_manifests, stamp
+from rye_services.storage.registry_tables import namespaces
+from rye_services.web.http import RequestProblem
 from ryeos.items.context import Clock, utc_now
 from ryeos.remote.requests import IdentityError, SignedDocumentError
 from ryeos.sync.objects import ContentStore, manifest_of

@@ -14,9 +14,9 @@ from typing import Protocol
 from sqlalchemy import text
 
 from lillux.values import dataclass
-from rye_services.database import Database
-from rye_services.http import RequestProblem
 from rye_services.names import RegistryNameError, found_words, is_plain, namespace_name
+from rye_services.storage.database import Database
+from rye_services.web.http import RequestProblem
 from ryeos.items.refs import EXECUTABLE_KINDS, ItemRef, Kind
 
 ITEM_TYPES = tuple(kind.value for kind in EXECUTABLE_KINDS)

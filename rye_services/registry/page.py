@@ -15,18 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from lillux.errors import LilluxError
 from lillux.values import dataclass
-from rye_services import texts
 from rye_services.names import RegistryNameError, namespace_name
-from rye_services.page import (
-    BROWSE,
-    BUNDLES,
-    PLAIN_HEADERS,
-    REGISTRY_FILES,
-    add_files,
-    page_answer,
-    page_of,
-    render,
-)
 from rye_services.registry.items import (
     SIGNATURE_LINES,
     ItemGoneError,
@@ -44,6 +33,17 @@ from rye_services.registry.search_index import (
     words_of,
 )
 from rye_services.registry.services import RegistryServices
+from rye_services.web import texts
+from rye_services.web.page import (
+    BROWSE,
+    BUNDLES,
+    PLAIN_HEADERS,
+    REGISTRY_FILES,
+    add_files,
+    page_answer,
+    page_of,
+    render,
+)
 from ryeos.items.headers import parse_header
 from ryeos.items.refs import Kind
 from ryeos.items.rendering import input_schema

@@ -15,7 +15,8 @@ from sqlalchemy import select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from lillux.digests import compute_integrity
-from rye_services.credentials import (
+from rye_services.names import namespace_name
+from rye_services.people.credentials import (
     REGISTRY_READ,
     REGISTRY_WRITE,
     ApiKey,
@@ -23,10 +24,6 @@ from rye_services.credentials import (
     Principal,
     valid_scopes,
 )
-from rye_services.database import require_texts, stamp
-from rye_services.http import RequestProblem, described, parse_body
-from rye_services.names import namespace_name
-from rye_services.openapi import answers, refuses
 from rye_services.registry.accounts import (
     AnyCaller,
     Keeper,
@@ -78,7 +75,10 @@ from rye_services.registry.manifests import PublishedItem, PublishedManifest, re
 from rye_services.registry.names import bundle_name, item_name, place, version_of
 from rye_services.registry.search_index import MAX_QUERY_CHARACTERS, IndexQuery, words_of
 from rye_services.registry.services import RegistryServices
-from rye_services.registry_tables import identities
+from rye_services.storage.database import require_texts, stamp
+from rye_services.storage.registry_tables import identities
+from rye_services.web.http import RequestProblem, described, parse_body
+from rye_services.web.openapi import answers, refuses
 from ryeos.remote.requests import principal_id, read_identity, verify_document
 
 MAX_METADATA_CHARACTERS = 16 * 1024

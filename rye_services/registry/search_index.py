@@ -1,6 +1,6 @@
 """The full-text index of a registry: FTS5 of SQLite, or ``tsvector`` of PostgreSQL.
 
-Its tables: `rye_services.registry_tables`.
+Its tables: `rye_services.storage.registry_tables`.
 
 What people type is taken for words and nothing else: no operator of either database gets through.
 What narrows a search (kind, namespace, who may see it) is a word of the document too on SQLite, so

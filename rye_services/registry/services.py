@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from lillux.values import dataclass
-from rye_services.audit import Audit
-from rye_services.callers import Authenticator
-from rye_services.credentials import ApiKeys, AuthorizedKeys, Nonces, Principal
-from rye_services.data_folder import open_database
-from rye_services.database import Database
-from rye_services.keys import REGISTRY_FOLDER, NodeKeys, open_keys, open_pair
 from rye_services.node.store.objects import DurableStores, StoresOfUsers
 from rye_services.node.store.servers import SERVERS, ServerLease
 from rye_services.node.store.stores import Stores, open_stores
-from rye_services.people import People
+from rye_services.people.audit import Audit
+from rye_services.people.callers import Authenticator
+from rye_services.people.credentials import ApiKeys, AuthorizedKeys, Nonces, Principal
+from rye_services.people.people import People
+from rye_services.people.teams import Teams
+from rye_services.process.data_folder import open_database
+from rye_services.process.keys import REGISTRY_FOLDER, NodeKeys, open_keys, open_pair
 from rye_services.registry.accounts import Accounts, Namespaces
 from rye_services.registry.bundles import Bundles
 from rye_services.registry.items import Items
@@ -21,7 +21,7 @@ from rye_services.registry.manifests import PublishedManifests
 from rye_services.registry.names import LocalRateLimit, RateLimit, SharedRateLimit
 from rye_services.registry.search_index import index_for
 from rye_services.settings import Settings
-from rye_services.teams import Teams
+from rye_services.storage.database import Database
 from ryeos.items.context import Clock, utc_now
 from ryeos.trust.keys import SigningKey
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rye_services.credentials import DEFAULT_SCOPES, allows
+from rye_services.people.credentials import DEFAULT_SCOPES, allows
 from tests.support.node import Node, User
 
 # What concerns the node, other users and teams, as a person would list it.

@@ -9,8 +9,8 @@ import pytest
 
 from lillux.digests import sha256_hex
 from lillux.store_files import ObjectKind
-from rye_services.cli import main
 from rye_services.node.store.objects import UserStores
+from rye_services.operations.cli import main
 
 USER = "3d4c030534b1c1c6"
 SECRET = b"secret of somebody else"

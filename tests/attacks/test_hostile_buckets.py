@@ -7,12 +7,12 @@ import pytest
 
 from lillux.store import Store
 from lillux.store_files import ObjectChangedError, RefNameError
-from rye_services.backup import copy_stores
 from rye_services.node.store.bucket_store import BucketStores
 from rye_services.node.store.objects import UserStores
 from rye_services.node.store.packs import MemoryPacks
 from rye_services.node.store.stores import MARKER, Stores, _require_own
-from rye_services.object_storage import ObjectStorageError, ObstoreBucket
+from rye_services.operations.backup import copy_stores
+from rye_services.storage.object_storage import ObjectStorageError, ObstoreBucket
 from ryeos.items.errors import RyeError
 from tests.support.databases import made_database
 from tests.support.errors import coded
@@ -80,7 +80,7 @@ def test_a_file_larger_than_any_that_a_node_writes_is_not_read(
     digest = stores_in(bucket, tmp_path).of("ada").put_blob(b"small")
     (pack,) = bucket.listed("users/ada/packs/")
     bucket.put(pack.key, (bucket.get(pack.key) or b"") + bytes(2000))
-    monkeypatch.setattr("rye_services.object_storage.MAX_FILE_BYTES", 1000)
+    monkeypatch.setattr("rye_services.storage.object_storage.MAX_FILE_BYTES", 1000)
 
     with pytest.raises(ObjectStorageError, match="which no node has written"):
         stores_in(bucket, tmp_path).of("ada").get_blob(digest)

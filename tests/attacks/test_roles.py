@@ -210,9 +210,9 @@ def test_a_key_for_less_is_not_for_more_in_a_team(team: TeamOfTests, shared_node
 
 
 def test_a_token_of_a_team_makes_no_token_without_a_role(team: TeamOfTests) -> None:
-    from rye_services.credentials import ApiKeys
-    from rye_services.database import Database
+    from rye_services.people.credentials import ApiKeys
     from rye_services.refusal import RefusedError
+    from rye_services.storage.database import Database
 
     database = Database(team.people["admin"].node.settings.database_url)
     keys = ApiKeys(database)

@@ -11,7 +11,7 @@ from joserfc import jwt
 from joserfc.jwk import OctKey
 
 from lillux.http.client import HttpClient
-from rye_services.sign_in import (
+from rye_services.web.sign_in import (
     NotSignedInError,
     Provider,
     ProviderAwayError,
@@ -147,7 +147,7 @@ def test_a_forged_token_is_refused(
 def test_tokens_by_new_keys_of_a_provider_are_accepted(
     liar: LyingProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rye_services.sign_in._KEYS_AGAIN_S", 0.0)
+    monkeypatch.setattr("rye_services.web.sign_in._KEYS_AGAIN_S", 0.0)
     provider = client_of(liar)
     signed_in(liar, provider)
     liar.new_key("second")
@@ -160,7 +160,7 @@ def test_a_key_that_a_provider_withdrew_counts_for_an_hour_at_most(
     liar: LyingProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider, ahead_s = client_of(liar), 0.0
-    monkeypatch.setattr("rye_services.sign_in.monotonic", lambda: monotonic() + ahead_s)
+    monkeypatch.setattr("rye_services.web.sign_in.monotonic", lambda: monotonic() + ahead_s)
     signed_in(liar, provider)
     liar.new_key("second")
     liar.signs_with, liar.published = "first", ("second",)  # as a thief of the first key signs
@@ -229,7 +229,7 @@ def test_a_provider_that_is_away_or_broken_is_reported(liar: LyingProvider) -> N
 def test_a_provider_that_never_answers_is_away_after_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("rye_services.sign_in._TIMEOUT_S", 0.3)
+    monkeypatch.setattr("rye_services.web.sign_in._TIMEOUT_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         provider = client_of(LyingProvider(issuer=f"http://127.0.0.1:{silent.getsockname()[1]}"))
         began_s = monotonic()

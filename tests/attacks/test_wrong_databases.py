@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from rye_services.cli import main
-from rye_services.data_folder import address_of, open_database
-from rye_services.database import Database, node_identity
-from rye_services.migrations import make_tables
 from rye_services.node.store.objects import UserStores
+from rye_services.operations.cli import main
+from rye_services.process.data_folder import address_of, open_database
 from rye_services.settings import Settings, read_settings
+from rye_services.storage.database import Database, node_identity
+from rye_services.storage.migrations import make_tables
 from ryeos.items.errors import RyeError
 from tests.support.databases import database_url, made_database
 from tests.support.errors import coded
@@ -109,7 +109,7 @@ def test_an_empty_database_is_not_made_beside_stores(tmp_path: Path) -> None:
 def test_a_folder_without_a_note_gets_no_database_whose_projects_lie_elsewhere(
     tmp_path: Path,
 ) -> None:
-    from rye_services.database import project_refs
+    from rye_services.storage.database import project_refs
 
     url = database_url(tmp_path / "a")
     opened(tmp_path / "a", make=True)

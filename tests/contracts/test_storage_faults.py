@@ -13,7 +13,7 @@ from lillux.store import Durability
 from lillux.store_files import ObjectChangedError, ObjectKind
 from rye_services.node.store.bucket_store import BucketStore, BucketStores
 from rye_services.node.store.packs import MemoryPacks
-from rye_services.object_storage import ObjectStorageError, ObstoreBucket
+from rye_services.storage.object_storage import ObjectStorageError, ObstoreBucket
 from ryeos.sync.garbage import GarbageRefusedError, collect_garbage
 from tests.support.databases import made_database
 from tests.support.object_storage import bucket_of, versity
@@ -50,7 +50,7 @@ class Place:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     for name, seconds in (("CONNECT_S", 1), ("REQUEST_S", 1), ("ALL_TRIES_S", 3)):
-        monkeypatch.setattr(f"rye_services.object_storage.{name}", seconds)
+        monkeypatch.setattr(f"rye_services.storage.object_storage.{name}", seconds)
     with versity(tmp_path / "s3", "bucket") as environ:
         port = urlsplit(environ["RYE_NODE_STORE_ENDPOINT"]).port
         assert port

@@ -16,7 +16,7 @@ from lillux.store_files import (
 )
 from rye_services.node.store.bucket_store import BucketStore, BucketStores
 from rye_services.node.store.packs import MemoryPacks, PackCache, PackFiles
-from rye_services.object_storage import Bucket, ObjectStorageError
+from rye_services.storage.object_storage import Bucket, ObjectStorageError
 from ryeos.sync.garbage import collect_garbage
 from ryeos.sync.objects import ContentStore
 from tests.support.databases import made_database

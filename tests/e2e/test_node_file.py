@@ -11,7 +11,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from rye_services.database import REVISION
+from rye_services.storage.database import REVISION
 from ryeos import __version__
 from ryeos.remote.requests import read_identity
 from tests.support.built import BASE_PYTHON, ROOT, Machine, run

@@ -9,7 +9,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from rye_services.watch import INSTALL
+from rye_services.process.watch import INSTALL
 from ryeos import __version__
 from tests.support.built import ROOT
 from tests.support.workspace import PLAIN_ENV

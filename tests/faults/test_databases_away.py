@@ -12,7 +12,7 @@ from time import monotonic
 
 import pytest
 
-from rye_services.database import BUSY_TIMEOUT_S as BUSY_S
+from rye_services.storage.database import BUSY_TIMEOUT_S as BUSY_S
 from tests.support.databases import Cluster, private_cluster
 from tests.support.endings import wait_until
 from tests.support.node import Node, Reply, User, running_node

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rye_services.http import READ_ONLY
+from rye_services.web.http import READ_ONLY
 from tests.support.databases import KINDS, database_url
 from tests.support.endings import wait_until
 from tests.support.node import Node, run_command, running_node

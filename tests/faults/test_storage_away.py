@@ -15,18 +15,18 @@ import pytest
 from sqlalchemy import func, select, update
 
 from lillux.digests import sha256_hex
-from rye_services.data_folder import make_data, open_database
-from rye_services.database import (
+from rye_services.node.store.bucket_store import BucketStores
+from rye_services.node.store.packs import MemoryPacks
+from rye_services.node.store.stores import MARKER, open_stores
+from rye_services.process.data_folder import make_data, open_database
+from rye_services.settings import Settings, read_settings
+from rye_services.storage.database import (
     Database,
     node_identity,
     stored_contents,
     uploads_in_flight,
     users,
 )
-from rye_services.node.store.bucket_store import BucketStores
-from rye_services.node.store.packs import MemoryPacks
-from rye_services.node.store.stores import MARKER, open_stores
-from rye_services.settings import Settings, read_settings
 from ryeos.items.errors import RyeError
 from ryeos.sync.entries import ContentEntry, encode
 from ryeos.sync.garbage import collect_garbage

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lillux.signing import compute_key_fingerprint
-from rye_services.cli import main as node_main
+from rye_services.operations.cli import main as node_main
 from ryeos.items.refs import Space
 from ryeos.trust.bundles import BundleFolder
 from tests.support.command_line import CommandLine, Done, run_here

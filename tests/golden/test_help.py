@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rye_services.cli import command_parser
+from rye_services.operations.cli import command_parser
 from ryeos.cli.commands import ALIASES, PROGRAMS, TABLE
 from tests.support.command_line import CommandLine
 from tests.support.golden import Names, compare, digest_line, shown_done

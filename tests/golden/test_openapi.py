@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rye_services.cli import open_node
-from rye_services.data_folder import make_data
+from rye_services.operations.cli import open_node
+from rye_services.process.data_folder import make_data
 from rye_services.settings import read_settings
 from tests.support.golden import Names, compare
 from tests.support.workspace import ROOT

@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Callable, Iterator
 from importlib import import_module
 
-from rye_services.cli import command_parser as node_parser
+from rye_services.operations.cli import command_parser as node_parser
 from ryeos.cli.commands import GLOBAL_FLAGS, HABITS, PROGRAMS, TABLE, CommandEntry
 from ryeos.cli.parser import command_parser
 from tests.support.command_line import CommandLine, Done

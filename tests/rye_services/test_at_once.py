@@ -11,18 +11,18 @@ from lillux.errors import LilluxError
 from lillux.sealing import generate_box_pair
 from lillux.signing import generate_keypair
 from lillux.store import Store
-from rye_services.credentials import MAX_NAMED_KEYS, ApiKeys
-from rye_services.database import Database, api_keys, user_secrets, users, webhook_bindings
 from rye_services.node.secrets import Vault
 from rye_services.node.store.objects import Usage
 from rye_services.node.webhooks import MOST_BINDINGS, Binding, Webhooks
+from rye_services.people.credentials import MAX_NAMED_KEYS, ApiKeys
 from rye_services.registry.accounts import (
     MAX_ACCOUNT_KEYS,
     MAX_NAMESPACES,
     Accounts,
     Namespaces,
 )
-from rye_services.registry_tables import account_keys
+from rye_services.storage.database import Database, api_keys, user_secrets, users, webhook_bindings
+from rye_services.storage.registry_tables import account_keys
 from ryeos.remote.secrets import MAX_SECRETS
 from tests.support.databases import KINDS, made_database
 from tests.support.races import MANY, at_once

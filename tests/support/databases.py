@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rye_services.database import Database
-from rye_services.migrations import make_tables
+from rye_services.storage.database import Database
+from rye_services.storage.migrations import make_tables
 from ryeos.items.context import Clock
 from tests.support.programs import require_program
 

@@ -25,10 +25,10 @@ import pytest
 
 from lillux.signing import KeyPair, generate_keypair
 from packing.local_cluster import PartProcess, begin_process
-from rye_services.credentials import EVERYTHING, ApiKeys, AuthorizedKeys
-from rye_services.database import Database
-from rye_services.keys import NodeKeys, open_keys
+from rye_services.people.credentials import EVERYTHING, ApiKeys, AuthorizedKeys
+from rye_services.process.keys import NodeKeys, open_keys
 from rye_services.settings import Settings, read_settings
+from rye_services.storage.database import Database
 from ryeos.remote.requests import new_nonce, sign_request
 from ryeos.trust.keys import SigningKey
 from tests.support.databases import database_environ, give_tables

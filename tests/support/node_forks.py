@@ -22,7 +22,7 @@ CAN_FORK = "forkserver" in get_all_start_methods()
 _LOADED = (
     "rye_node",
     "packing.checkout",
-    "rye_services.server",
+    "rye_services.process.server",
     "rye_services.node.application",
     "uvicorn.lifespan.on",
     "uvicorn.protocols.http.httptools_impl",

@@ -9,14 +9,14 @@ from pathlib import Path
 from random import Random
 
 from packing.local_cluster import ObjectStorage
-from rye_services.object_storage import (
+from rye_services.settings import read_settings
+from rye_services.storage.object_storage import (
     Bucket,
     ObjectStorageError,
     ObstoreBucket,
     StoredFile,
     open_bucket,
 )
-from rye_services.settings import read_settings
 from tests.support.programs import unavailable
 
 KEY, SECRET = ObjectStorage.KEY, ObjectStorage.SECRET

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from lillux.store import Store
-from rye_services.database import Database, audit, project_refs, thread_logs, threads
 from rye_services.node.store.objects import UserStores
+from rye_services.storage.database import Database, audit, project_refs, thread_logs, threads
 from ryeos.sync.objects import SourceManifest
 from tests.support.node import User
 

@@ -16,8 +16,8 @@ import pytest
 
 from lillux.digests import compute_integrity, sha256_hex
 from lillux.signing import KeyPair, generate_keypair
-from rye_services.database import Database
 from rye_services.registry.services import open_registry_alone
+from rye_services.storage.database import Database
 from ryeos.items.refs import Kind
 from ryeos.sync.paths import item_source
 from ryeos.trust.bundles import MANIFEST_FORM

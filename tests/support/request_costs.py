@@ -18,8 +18,8 @@ from sqlalchemy import Connection, Engine, event
 from lillux.values import dataclass
 from rye_services.node.application import create_app
 from rye_services.node.services import open_services
-from rye_services.object_storage import ObstoreBucket
 from rye_services.settings import read_settings
+from rye_services.storage.object_storage import ObstoreBucket
 from tests.support.node import Node, Reply, as_body
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from rye_services.credentials import EVERYTHING
+from rye_services.people.credentials import EVERYTHING
 from tests.support.node import Node, Reply, User
 
 ROLES = ("read", "run", "push", "admin")

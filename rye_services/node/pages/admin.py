@@ -13,8 +13,16 @@ from sqlalchemy import func, select
 from starlette.responses import RedirectResponse, Response
 
 from lillux.values import dataclass
-from rye_services.audit import AuditFilter
-from rye_services.credentials import (
+from rye_services.node.admin_routes import sweep
+from rye_services.node.pages.data import LISTED, run_row
+from rye_services.node.pages.routes import Guest, Pages
+from rye_services.node.pages.views import RunRow
+from rye_services.node.queue.rows import RUNNING
+from rye_services.node.services import NodeServices
+from rye_services.node.storage import UserGarbage
+from rye_services.node.team_routes import refused, removed_member, require_open_teams, shown_token
+from rye_services.people.audit import AuditFilter
+from rye_services.people.credentials import (
     ACCOUNT,
     MANAGE,
     THREADS,
@@ -24,17 +32,10 @@ from rye_services.credentials import (
     Principal,
     Role,
 )
-from rye_services.database import threads, users
-from rye_services.http import RequestProblem
-from rye_services.node.admin_routes import sweep
-from rye_services.node.pages.data import LISTED, run_row
-from rye_services.node.pages.routes import Guest, Pages
-from rye_services.node.pages.views import RunRow
-from rye_services.node.queue.rows import RUNNING
-from rye_services.node.services import NodeServices
-from rye_services.node.storage import UserGarbage
-from rye_services.node.team_routes import refused, removed_member, require_open_teams, shown_token
-from rye_services.page import (
+from rye_services.people.people import CLOSED, OPEN, PersonMissingError
+from rye_services.storage.database import threads, users
+from rye_services.web.http import RequestProblem
+from rye_services.web.page import (
     ADMIN,
     CHANGE_TEAMS,
     COLLECT,
@@ -48,7 +49,6 @@ from rye_services.page import (
     TEAMS,
     page_of,
 )
-from rye_services.people import CLOSED, OPEN, PersonMissingError
 
 _MOST_USERS, _MOST_JOBS, _MOST_SWEEPS = 500, 200, 20
 

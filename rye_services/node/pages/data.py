@@ -20,8 +20,6 @@ from sqlalchemy.sql import Select
 from lillux.errors import LilluxError
 from lillux.store_files import ObjectKind, is_digest
 from lillux.values import replace
-from rye_services.database import project_refs, stamp, threads, users
-from rye_services.drawings import Step, bar_chart, newest_first, sparkline
 from rye_services.node.pages.views import (
     WAITING,
     Absence,
@@ -54,7 +52,9 @@ from rye_services.node.queue.rows import RUNNING, cut
 from rye_services.node.services import NodeServices
 from rye_services.node.webhooks import Binding
 from rye_services.node.worker.jobs import RecordedInputs, read_given
-from rye_services.texts import diff_lines, marked_sides
+from rye_services.storage.database import project_refs, stamp, threads, users
+from rye_services.web.drawings import Step, bar_chart, newest_first, sparkline
+from rye_services.web.texts import diff_lines, marked_sides
 from ryeos.items.refs import Kind
 from ryeos.run.receipts import THREAD, digest_of
 from ryeos.sync.objects import ContentStore, SourceManifest, manifest_of, outputs_bundle_of

@@ -14,13 +14,13 @@ from starlette.responses import RedirectResponse, Response
 
 from lillux.errors import LilluxError
 from lillux.values import dataclass
-from rye_services.credentials import EXECUTE, SECRETS, WEBHOOKS, Role
-from rye_services.http import RequestProblem
 from rye_services.node.pages.data import PageData
 from rye_services.node.pages.routes import Guest, Pages
 from rye_services.node.runs.execution import Order
 from rye_services.node.worker.jobs import JobAction
-from rye_services.page import (
+from rye_services.people.credentials import EXECUTE, SECRETS, WEBHOOKS, Role
+from rye_services.web.http import RequestProblem
+from rye_services.web.page import (
     DELETE_SECRET,
     FORM_PAGE,
     HEADERS,

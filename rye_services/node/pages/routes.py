@@ -24,10 +24,18 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from lillux.digests import sha256_hex
 from lillux.store_files import is_digest
 from lillux.values import dataclass
-from rye_services import texts
-from rye_services.actors import Actor, act_as, acting
-from rye_services.audit import FailedLogIns
-from rye_services.credentials import (
+from rye_services.logs import note_user
+from rye_services.node.pages.data import MOST_RUNS, MOST_WHOLE_CONFLICTS, Comparisons, PageData
+from rye_services.node.pages.views import WAITING, History, RunFilter, ShownSnapshot
+from rye_services.node.queue.logs import LogPiece
+from rye_services.node.queue.rows import RUNNING
+from rye_services.node.run_routes import LOG_PIECES, log_events, require_own_run
+from rye_services.node.runs.execution import Order
+from rye_services.node.services import NodeServices
+from rye_services.node.worker.jobs import JobAction
+from rye_services.people.actors import Actor, act_as, acting
+from rye_services.people.audit import FailedLogIns
+from rye_services.people.credentials import (
     ACCOUNT,
     EXECUTE,
     MANAGE,
@@ -39,19 +47,12 @@ from rye_services.credentials import (
     Role,
     allows,
 )
-from rye_services.database import Database, page_sessions
-from rye_services.drawings import history_picture
-from rye_services.http import RequestProblem, client_address
-from rye_services.logs import note_user
-from rye_services.node.pages.data import MOST_RUNS, MOST_WHOLE_CONFLICTS, Comparisons, PageData
-from rye_services.node.pages.views import WAITING, History, RunFilter, ShownSnapshot
-from rye_services.node.queue.logs import LogPiece
-from rye_services.node.queue.rows import RUNNING
-from rye_services.node.run_routes import LOG_PIECES, log_events, require_own_run
-from rye_services.node.runs.execution import Order
-from rye_services.node.services import NodeServices
-from rye_services.node.worker.jobs import JobAction
-from rye_services.page import (
+from rye_services.people.people import OPEN
+from rye_services.storage.database import Database, page_sessions
+from rye_services.web import texts
+from rye_services.web.drawings import history_picture
+from rye_services.web.http import RequestProblem, client_address
+from rye_services.web.page import (
     ADMIN,
     API,
     BROWSE,
@@ -81,7 +82,6 @@ from rye_services.page import (
     page_of,
     render,
 )
-from rye_services.people import OPEN
 from ryeos import __version__
 
 # --- sessions -------------------------------------------------------------------------------------

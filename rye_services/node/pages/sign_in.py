@@ -19,18 +19,18 @@ from lillux.errors import LilluxError
 from lillux.http.client import HttpClient
 from lillux.signing import compute_key_fingerprint
 from lillux.values import dataclass
-from rye_services.actors import Actor, acting
-from rye_services.credentials import ACCOUNT
-from rye_services.database import Database, sign_ins
-from rye_services.http import RequestProblem, client_address
 from rye_services.node.answers import NewSignInAnswer, SignInStateAnswer
 from rye_services.node.pages.routes import PERSON_SCOPES, Guest, Pages, is_https, with_session
 from rye_services.node.services import NodeServices
 from rye_services.node.team_routes import refused
-from rye_services.openapi import answers
-from rye_services.page import DEVICE, SIGN_IN, SIGN_IN_BACK
-from rye_services.people import OPEN
-from rye_services.sign_in import (
+from rye_services.people.actors import Actor, acting
+from rye_services.people.credentials import ACCOUNT
+from rye_services.people.people import OPEN
+from rye_services.storage.database import Database, sign_ins
+from rye_services.web.http import RequestProblem, client_address
+from rye_services.web.openapi import answers
+from rye_services.web.page import DEVICE, SIGN_IN, SIGN_IN_BACK
+from rye_services.web.sign_in import (
     NotSignedInError,
     Provider,
     ProviderAwayError,

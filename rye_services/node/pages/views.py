@@ -8,13 +8,13 @@ from enum import StrEnum
 from sqlalchemy import ColumnElement, or_
 
 from lillux.values import dataclass, field, replace
-from rye_services.database import threads
-from rye_services.drawings import BarChart, Sparkline, Step
-from rye_services.http import RequestProblem
 from rye_services.node.queue.rows import RUNNING
 from rye_services.node.worker.jobs import MAX_KEPT_BYTES, RecordedInputs
-from rye_services.page import HOME, with_query
-from rye_services.texts import DiffLine, MarkedPart
+from rye_services.storage.database import threads
+from rye_services.web.drawings import BarChart, Sparkline, Step
+from rye_services.web.http import RequestProblem
+from rye_services.web.page import HOME, with_query
+from rye_services.web.texts import DiffLine, MarkedPart
 
 # --- lists of runs --------------------------------------------------------------------------------
 

@@ -26,8 +26,8 @@ from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError
 
-from rye_services.database import RELEASE_IDLE, Database, node_identity
 from rye_services.node.queue.turns import Defer, QueuedRun, QueueState, full, why_too_many
+from rye_services.storage.database import RELEASE_IDLE, Database, node_identity
 from ryeos.items.errors import RyeError
 
 TASK = "execution"

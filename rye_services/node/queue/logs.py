@@ -13,9 +13,9 @@ from sqlalchemy import insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from lillux.values import dataclass
-from rye_services.database import Database, stamp, storable, thread_logs, threads
 from rye_services.node.queue.rows import FIRST_ATTEMPT
 from rye_services.node.worker.jobs import STDERR, STDOUT, read_report
+from rye_services.storage.database import Database, stamp, storable, thread_logs, threads
 from ryeos.remote.requests import LOG_CUT
 
 MAX_LOG_BYTES = 1024 * 1024

@@ -35,11 +35,11 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from lillux.errors import LilluxError
 from lillux.values import dataclass, field
-from rye_services.audit import Audit
-from rye_services.database import Database, stamp, storable, thread_logs, threads
 from rye_services.node.queue.turns import QueuedRun
 from rye_services.node.worker.jobs import RecordedInputs, read_given
 from rye_services.node.worker.redaction import shortened
+from rye_services.people.audit import Audit
+from rye_services.storage.database import Database, stamp, storable, thread_logs, threads
 from ryeos.items.context import Clock
 
 # --- thread rows ----------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from typing import Protocol
 from sqlalchemy import Connection
 
 from lillux.values import dataclass
-from rye_services.http import RequestProblem
+from rye_services.web.http import RequestProblem
 
 RETRY_AFTER_S = 5
 LATER, AWAITED = 0, 1

@@ -15,10 +15,6 @@ from sqlalchemy import select, update
 from starlette.concurrency import run_in_threadpool
 
 from lillux.values import replace
-from rye_services.database import Database, node_identity
-from rye_services.http import RequestProblem
-from rye_services.keys import NodeKeys
-from rye_services.metrics import Figure
 from rye_services.node.queue.cluster import ClusterQueue, News, make_queue_tables
 from rye_services.node.queue.logs import RunLogs
 from rye_services.node.queue.rows import CANCELLED, RUNNING, Progress, ThreadRows
@@ -36,8 +32,12 @@ from rye_services.node.runs.executions import (
 )
 from rye_services.node.store.objects import StoresOfUsers
 from rye_services.node.store.servers import ServerLease
+from rye_services.process.keys import NodeKeys
+from rye_services.process.metrics import Figure
+from rye_services.process.watch import Watch
 from rye_services.settings import Settings
-from rye_services.watch import Watch
+from rye_services.storage.database import Database, node_identity
+from rye_services.web.http import RequestProblem
 from ryeos.items.errors import RyeError
 from ryeos.remote.requests import encode_public_key
 

@@ -22,11 +22,6 @@ from lillux.redaction import Redaction
 from lillux.signing import compute_key_digest
 from lillux.store import Durability
 from lillux.values import dataclass, field, replace
-from rye_services.callers import WebhookDelivery
-from rye_services.credentials import Role
-from rye_services.database import stamp
-from rye_services.http import is_full, is_read_only
-from rye_services.keys import NodeKeys
 from rye_services.node.runs.outputs import CollectedOutputs, OutputCollector, WorkerRun
 from rye_services.node.runs.spending import Spending
 from rye_services.node.secrets import Vault, open_for_execution, open_for_hook
@@ -53,9 +48,14 @@ from rye_services.node.worker.workspaces import (
     CheckoutRequest,
     Checkouts,
 )
+from rye_services.people.callers import WebhookDelivery
+from rye_services.people.credentials import Role
+from rye_services.people.teams import RoleError, Teams, TeamSpaces, require_role
+from rye_services.process.keys import NodeKeys
 from rye_services.refusal import RefusedError
 from rye_services.settings import Settings
-from rye_services.teams import RoleError, Teams, TeamSpaces, require_role
+from rye_services.storage.database import stamp
+from rye_services.web.http import is_full, is_read_only
 from ryeos.agent.purse import read_limits
 from ryeos.items.context import Clock
 from ryeos.items.errors import InvalidRefError, RyeError, SpecError

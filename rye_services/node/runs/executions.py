@@ -22,17 +22,6 @@ from lillux.errors import LilluxError
 from lillux.sandbox import landlock_version
 from lillux.store_files import ObjectMissingError
 from lillux.values import dataclass, replace
-from rye_services.database import Database, is_away
-from rye_services.http import (
-    READ_ONLY,
-    STORE_AWAY,
-    RequestProblem,
-    is_full,
-    is_read_only,
-    is_store_away,
-)
-from rye_services.keys import NodeKeys
-from rye_services.metrics import Figure
 from rye_services.node.queue.logs import RunLogs
 from rye_services.node.queue.rows import (
     CANCELLED,
@@ -86,11 +75,22 @@ from rye_services.node.worker.isolation import Isolation
 from rye_services.node.worker.jobs import JobAction, RecordedInputs
 from rye_services.node.worker.process import Go, WorkerEndedError, WorkerLaunch
 from rye_services.node.worker.workspaces import Checkouts
+from rye_services.people.teams import RoleError, TeamSpaces
+from rye_services.process.keys import NodeKeys
+from rye_services.process.metrics import Figure
+from rye_services.process.server import ENDING_S
+from rye_services.process.watch import FAILED, Watch
 from rye_services.refusal import RefusedError
-from rye_services.server import ENDING_S
 from rye_services.settings import Settings
-from rye_services.teams import RoleError, TeamSpaces
-from rye_services.watch import FAILED, Watch
+from rye_services.storage.database import Database, is_away
+from rye_services.web.http import (
+    READ_ONLY,
+    STORE_AWAY,
+    RequestProblem,
+    is_full,
+    is_read_only,
+    is_store_away,
+)
 from ryeos.items.context import Clock
 from ryeos.remote.secrets import EnvelopeError
 from ryeos.sync.objects import CasObjectError

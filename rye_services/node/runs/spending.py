@@ -13,7 +13,7 @@ from datetime import timedelta
 from sqlalchemy import delete, func, insert, select, update
 
 from lillux.values import dataclass, field
-from rye_services.database import Database, thread_spending
+from rye_services.storage.database import Database, thread_spending
 
 KEPT_DAYS = 2
 _LOCK = "thread spending"

@@ -37,10 +37,6 @@ from lillux.store_files import (
     valid_digest,
 )
 from lillux.values import dataclass
-from rye_services.credentials import UserIdError, valid_user_id
-from rye_services.database import Database, stored_contents, users
-from rye_services.health import CheckFailedError
-from rye_services.metrics import Figure
 from rye_services.node.store.packs import (
     HEAD_BYTES,
     MAX_PACK_BYTES,
@@ -53,7 +49,16 @@ from rye_services.node.store.packs import (
     packed,
     places_in,
 )
-from rye_services.object_storage import Bucket, BucketFigures, ObjectStorageError, StoredFile
+from rye_services.people.credentials import UserIdError, valid_user_id
+from rye_services.process.health import CheckFailedError
+from rye_services.process.metrics import Figure
+from rye_services.storage.database import Database, stored_contents, users
+from rye_services.storage.object_storage import (
+    Bucket,
+    BucketFigures,
+    ObjectStorageError,
+    StoredFile,
+)
 
 USERS, REGISTRY = "users", "registry"
 """The folders of a bucket that hold stores."""

@@ -20,7 +20,7 @@ from lillux.store_files import (
     ObjectUnreadableError,
 )
 from lillux.values import dataclass
-from rye_services.database import Database, project_refs, stamp, user_space_refs
+from rye_services.storage.database import Database, project_refs, stamp, user_space_refs
 from ryeos.sync.objects import PUSH, CasObjectError, ContentStore, ProjectSnapshot, snapshot_of
 
 

@@ -30,9 +30,9 @@ from lillux.store_files import (
     is_digest,
 )
 from lillux.values import dataclass
-from rye_services.credentials import UserIdError, valid_user_id
-from rye_services.database import Database, stamp, uploads_in_flight, users
 from rye_services.node.store.servers import ServerLease, ServersElsewhere, ServersSeen
+from rye_services.people.credentials import UserIdError, valid_user_id
+from rye_services.storage.database import Database, stamp, uploads_in_flight, users
 from ryeos.items.context import Clock
 from ryeos.sync.entries import (
     ContentEntry,

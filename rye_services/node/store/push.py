@@ -22,7 +22,6 @@ from lillux.store_files import (
     is_digest,
 )
 from lillux.values import dataclass, replace
-from rye_services.database import stamp
 from rye_services.node.store.heads import (
     Head,
     Heads,
@@ -33,6 +32,7 @@ from rye_services.node.store.heads import (
     made_again,
 )
 from rye_services.node.store.objects import DurableStores, KnownItems, KnownManifests
+from rye_services.storage.database import stamp
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
 from ryeos.sync.entries import ContentEntry

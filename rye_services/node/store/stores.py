@@ -12,12 +12,12 @@ from sqlalchemy import delete, select, update
 
 from lillux.store import Store
 from lillux.values import dataclass, replace
-from rye_services.database import Database, node_identity, stored_contents, users
 from rye_services.node.store.bucket_store import REGISTRY, USERS, BucketStores
 from rye_services.node.store.objects import StoresOfUsers, UserStores
 from rye_services.node.store.packs import MemoryPacks, PackCache, PackFiles
-from rye_services.object_storage import ObstoreBucket, address_of_store, open_bucket
 from rye_services.settings import MIB, Settings
+from rye_services.storage.database import Database, node_identity, stored_contents, users
+from rye_services.storage.object_storage import ObstoreBucket, address_of_store, open_bucket
 from ryeos.items.errors import RyeError
 from ryeos.sync.objects import ContentStore
 

@@ -21,7 +21,7 @@ from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import LockTimeoutError, file_system_error, locked, make_directory
 from lillux.values import dataclass
-from rye_services.credentials import valid_user_id
+from rye_services.people.credentials import valid_user_id
 from ryeos.sync.checkout import TreeChanges, differences, remove_tree, write_tree
 from ryeos.sync.objects import ReadContents, SourceManifest
 from ryeos.sync.tree import StatTable

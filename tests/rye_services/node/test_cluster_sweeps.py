@@ -13,8 +13,8 @@ import pytest
 from sqlalchemy import update
 
 from packing.local_cluster import ObjectStorage
-from rye_services.database import Database, stored_contents
 from rye_services.node.storage import Sweep, Sweeps
+from rye_services.storage.database import Database, stored_contents
 from ryeos.sync.entries import ContentEntry, encode
 from tests.support.clusters import TestedCluster, running_cluster
 from tests.support.endings import wait_until

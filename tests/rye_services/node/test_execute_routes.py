@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rye_services.cli import main
 from rye_services.node.runs.execution import MOST_CONFLICTS
+from rye_services.operations.cli import main
 from ryeos.remote.requests import sign_delivery
 from tests.support.databases import database_environ
 from tests.support.node import Node, Reply

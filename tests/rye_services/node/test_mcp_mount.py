@@ -14,12 +14,12 @@ import uvicorn
 from fastapi import FastAPI
 
 from lillux.signing import generate_keypair
-from rye_services.credentials import Principal
-from rye_services.http import RequestProblem
 from rye_services.node.mcp import PATHS, RouteCall, mcp_router
 from rye_services.node.mcp_server import sessions_of
 from rye_services.node.services import NodeServices, open_services
+from rye_services.people.credentials import Principal
 from rye_services.settings import read_settings
+from rye_services.web.http import RequestProblem
 from ryeos.items.refs import Space
 from tests.support.node import Node, Reply
 from tests.support.workspace import ROOT

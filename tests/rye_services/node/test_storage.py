@@ -9,9 +9,6 @@ from sqlalchemy import insert, select
 from lillux.files import locked
 from lillux.store import Store
 from lillux.store_files import ObjectKind
-from rye_services.actors import Actor, acting
-from rye_services.database import Database, stamp, threads, uploads_in_flight
-from rye_services.database import sweeps as table_of_sweeps
 from rye_services.node.services import NodeServices, open_services
 from rye_services.node.storage import FSCK_HINT, LOCK, UserGarbage, open_sync
 from rye_services.node.store.bucket_store import BucketStores
@@ -19,7 +16,10 @@ from rye_services.node.store.objects import LEASE_S, Uploads
 from rye_services.node.store.packs import MemoryPacks
 from rye_services.node.store.push import ProjectPush
 from rye_services.node.store.servers import ServerLease
+from rye_services.people.actors import Actor, acting
 from rye_services.settings import read_settings
+from rye_services.storage.database import Database, stamp, threads, uploads_in_flight
+from rye_services.storage.database import sweeps as table_of_sweeps
 from tests.support.databases import KINDS, database_url, made_database
 from tests.support.object_storage import memory_bucket
 from tests.support.pushed_trees import folder_stores, put_project, put_user_space

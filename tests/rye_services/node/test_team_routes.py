@@ -418,8 +418,8 @@ def test_a_move_within_the_quota_of_the_new_owner(team: TeamOfTests, shared_node
 
 
 def set_quota(node: Node, user_id: str, quota: int) -> None:
-    from rye_services.database import Database
     from rye_services.node.operators import Users
+    from rye_services.storage.database import Database
 
     database = Database(node.settings.database_url)
     Users(database).set_quota(user_id, quota, has_key=False)

@@ -5,13 +5,13 @@ import pytest
 from sqlalchemy import select
 
 from lillux.sealing import generate_box_pair
-from rye_services.database import Database, user_secrets
 from rye_services.node.secrets import (
     SecretEntry,
     SecretNotFoundError,
     Vault,
 )
 from rye_services.refusal import RefusedError
+from rye_services.storage.database import Database, user_secrets
 from ryeos.remote.secrets import (
     MAX_SECRETS,
     EnvelopeError,

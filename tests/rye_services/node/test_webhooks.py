@@ -9,7 +9,6 @@ from sqlalchemy import func, select
 
 from lillux.sealing import generate_box_pair
 from lillux.values import replace
-from rye_services.database import Database, webhook_deliveries_replay
 from rye_services.node.secrets import open_for_hook
 from rye_services.node.webhooks import (
     KEPT_S,
@@ -26,6 +25,7 @@ from rye_services.node.webhooks import (
     valid_vault_keys,
 )
 from rye_services.refusal import RefusedError
+from rye_services.storage.database import Database, webhook_deliveries_replay
 from ryeos.remote.requests import sign_delivery
 from ryeos.remote.secrets import FOR_EXECUTION, EnvelopeError, seal_secrets
 from tests.support.databases import made_database, on_sqlite_alone

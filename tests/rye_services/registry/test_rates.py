@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from rye_services.database import rates
-from rye_services.http import RequestProblem
 from rye_services.registry.names import LocalRateLimit, RateLimit, SharedRateLimit
+from rye_services.storage.database import rates
+from rye_services.web.http import RequestProblem
 from tests.support.databases import made_database
 
 PER_MINUTE = 3

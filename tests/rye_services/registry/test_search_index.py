@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection
 from sqlalchemy.dialects import postgresql
 
-from rye_services.database import Database
-from rye_services.migrations import make_tables
 from rye_services.registry.search_index import (
     MAX_QUERY_CHARACTERS,
     PUBLIC,
@@ -23,6 +21,8 @@ from rye_services.registry.search_index import (
     postgres_query,
     words_of,
 )
+from rye_services.storage.database import Database
+from rye_services.storage.migrations import make_tables
 
 INDEX = SqliteIndex()
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from rye_services.credentials import ApiKeys, Role
+from rye_services.people.credentials import ApiKeys, Role
+from rye_services.people.teams import Teams
 from rye_services.registry.accounts import Accounts
-from rye_services.teams import Teams
 from tests.support.node import Reply
 from tests.support.registry import Registry, item_text, registry_database
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from rye_services.credentials import ApiKeys
+from rye_services.people.credentials import ApiKeys
+from rye_services.people.teams import Teams
 from rye_services.registry.accounts import Accounts
-from rye_services.teams import Teams
 from ryeos.remote.registry_items import LOCK_NAME
 from tests.support.command_line import CommandLine
 from tests.support.registry import Account, Registry, item_text, registry_database

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import func, select
 
 from lillux.signing import load_keypair
-from rye_services.database import Database, threads
+from rye_services.storage.database import Database, threads
 from ryeos.items.refs import Space
 from ryeos.remote.node import Node as RemoteNode
 from tests.support.command_line import CommandLine, program_of

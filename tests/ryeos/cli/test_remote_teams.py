@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from lillux.signing import load_keypair
-from rye_services.database import Database, sign_ins
+from rye_services.storage.database import Database, sign_ins
 from ryeos.items.refs import Space
 from tests.support.command_line import CommandLine
 from tests.support.endings import wait_until

@@ -5,8 +5,8 @@ from urllib.parse import quote
 
 import pytest
 
-from rye_services.credentials import ApiKeys
-from rye_services.database import Database
+from rye_services.people.credentials import ApiKeys
+from rye_services.storage.database import Database
 from tests.support.browser import Browser, chromium
 from tests.support.contrasts import CONTRASTS
 from tests.support.node import Node, User

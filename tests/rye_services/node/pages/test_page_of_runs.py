@@ -15,11 +15,11 @@ import pytest
 from sqlalchemy import select
 
 from lillux.store_files import ObjectKind
-from rye_services import page
-from rye_services.database import Database, threads
 from rye_services.node.pages import routes
 from rye_services.node.storage import AcceptedLosses
 from rye_services.node.store.objects import UserStores
+from rye_services.storage.database import Database, threads
+from rye_services.web import page
 from ryeos.items.context import utc_now
 from tests.support.endings import wait_until
 from tests.support.node import Node, Reply, User

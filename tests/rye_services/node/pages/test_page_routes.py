@@ -4,8 +4,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from rye_services.credentials import ApiKeys
-from rye_services.database import Database
+from rye_services.people.credentials import ApiKeys
+from rye_services.storage.database import Database
 from tests.support.node import Node, Reply, User
 from tests.support.page_contents import PROJECT, THREAD, Contents
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import func, select
 
-from rye_services.database import page_sessions
-from rye_services.migrations import make_tables
 from rye_services.node.pages.routes import SESSION_S, PageSession, PageSessions
+from rye_services.storage.database import page_sessions
+from rye_services.storage.migrations import make_tables
 from tests.support.databases import made_database
 
 SECRET = b"a secret of the node"
@@ -67,7 +67,7 @@ def test_a_user_has_a_limited_number_of_sessions(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageSessions]:
     """Sessions of which one has begun."""
-    from rye_services.database import Database
+    from rye_services.storage.database import Database
     from tests.support.databases import database_url
 
     database = Database(database_url(tmp_path_factory.mktemp("sessions")))

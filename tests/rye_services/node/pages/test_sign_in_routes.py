@@ -13,9 +13,9 @@ from urllib.request import HTTPCookieProcessor, HTTPRedirectHandler, Request, bu
 import pytest
 
 from lillux.signing import generate_keypair
-from rye_services.database import Database
-from rye_services.people import OPEN, People
-from rye_services.teams import Teams
+from rye_services.people.people import OPEN, People
+from rye_services.people.teams import Teams
+from rye_services.storage.database import Database
 from ryeos.remote.requests import encode_public_key
 from tests.support.endings import wait_until
 from tests.support.node import Node, User, running_node

@@ -12,8 +12,6 @@ import pytest
 from psycopg_pool import AsyncConnectionPool
 from sqlalchemy import Connection, insert, select, text, update
 
-from rye_services.database import Database, node_identity, stamp, threads
-from rye_services.http import RequestProblem
 from rye_services.node.queue.cluster import ClusterQueue, make_queue_tables
 from rye_services.node.queue.turns import (
     AWAITED,
@@ -23,6 +21,8 @@ from rye_services.node.queue.turns import (
     Queue,
     QueuedRun,
 )
+from rye_services.storage.database import Database, node_identity, stamp, threads
+from rye_services.web.http import RequestProblem
 from ryeos.items.errors import RyeError
 from tests.support.databases import made_database
 from tests.support.endings import wait_until

@@ -2,8 +2,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rye_services.http import RequestProblem
 from rye_services.node.queue.turns import AWAITED, LATER, Queue, Turn
+from rye_services.web.http import RequestProblem
 
 
 def has_come(turn: Turn) -> bool:

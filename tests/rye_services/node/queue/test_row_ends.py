@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from rye_services.database import Database
 from rye_services.node.queue.rows import COMPLETED, ERROR, NewThread, RowEnds, ThreadRows
+from rye_services.storage.database import Database
 from tests.support.databases import KINDS, made_database
 
 USER = "a" * 16

@@ -4,10 +4,10 @@ import pytest
 from sqlalchemy import select
 
 from lillux.redaction import MASK, Redaction
-from rye_services.database import Database, threads
 from rye_services.node.queue.logs import MAX_LOG_BYTES, RunLogs
 from rye_services.node.queue.rows import NewThread, ThreadRows
 from rye_services.node.worker.jobs import STDERR, STDOUT, read_report, report
+from rye_services.storage.database import Database, threads
 from tests.support.databases import made_database
 
 

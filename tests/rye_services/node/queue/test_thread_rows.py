@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from rye_services.database import Database, threads
 from rye_services.node.queue.rows import (
     LEASE_S,
     MOST_ATTEMPTS,
@@ -18,6 +17,7 @@ from rye_services.node.queue.rows import (
     ThreadRows,
 )
 from rye_services.node.store.heads import Heads
+from rye_services.storage.database import Database, threads
 from tests.support.databases import made_database
 
 USER = "a" * 16

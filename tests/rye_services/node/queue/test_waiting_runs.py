@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import select
 
 from lillux.redaction import MASK
-from rye_services.database import Database, threads
+from rye_services.storage.database import Database, threads
 from tests.support.endings import wait_until
 from tests.support.node import Node, running_node
 from tests.support.remote_projects import TEXT, RemoteProject

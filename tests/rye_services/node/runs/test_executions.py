@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from lillux.cancellation import Cancellation
-from rye_services.database import Database
 from rye_services.node.queue.rows import LEASE_S, NewThread
 from rye_services.node.runs.executions import Executions
 from rye_services.node.secrets import SEALED_PARAMETERS, seal_parameters
 from rye_services.node.services import NodeServices, open_services
 from rye_services.settings import read_settings
+from rye_services.storage.database import Database
 from ryeos.items.refs import Space
 from tests.support.databases import database_environ
 from tests.support.endings import wait_until
@@ -309,7 +309,7 @@ def test_parameters_that_were_copied_to_another_row_are_not_carried_out(
 def _column(database: Database, name: str) -> list[Any]:
     from sqlalchemy import select
 
-    from rye_services.database import threads
+    from rye_services.storage.database import threads
 
     with database.reading() as connection:
         return list(connection.execute(select(threads.c[name])).scalars())
@@ -323,7 +323,7 @@ def test_a_lease_that_ran_out_leaves_an_execution_without_a_server(
     with second.database.writing() as connection:
         from sqlalchemy import update
 
-        from rye_services.database import threads
+        from rye_services.storage.database import threads
 
         connection.execute(update(threads).values(lease_until_s=threads.c.lease_until_s - LEASE_S))
 

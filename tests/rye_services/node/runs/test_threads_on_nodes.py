@@ -10,7 +10,6 @@ import pytest
 from lillux.sandbox import landlock_version
 from lillux.signing import load_keypair
 from lillux.values import replace
-from rye_services.database import Database
 from rye_services.node.runs.spending import Spending
 from rye_services.node.worker.jobs import (
     WorkerAnswer,
@@ -18,6 +17,7 @@ from rye_services.node.worker.jobs import (
     read_spend,
     sealed_spend,
 )
+from rye_services.storage.database import Database
 from ryeos.items.refs import Space
 from ryeos.run.receipts import THREAD_TYPE
 from tests.support.agent_threads import ECHO, SMALL, directive, echo, provider

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rye_services.database import Database
 from rye_services.node.store.heads import Head, Heads, UserSpaceRef, UserSpaceRefs
+from rye_services.storage.database import Database
 from tests.support.databases import made_database
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -10,10 +10,10 @@ import pytest
 
 from lillux.namespaces import Apart
 from lillux.shares import Shares
-from rye_services.cli import main
 from rye_services.node.worker.isolation import Isolation, open_isolation, read_isolation
 from rye_services.node.worker.jobs import Job, JobAction
 from rye_services.node.worker.process import WorkerDiedError, WorkerLaunch, do_job
+from rye_services.operations.cli import main
 from ryeos.items.refs import Space
 from tests.support.workspace import VERSION, Workspace
 

@@ -1,0 +1,1 @@
+"""The command line of operators: backups, fsck, moves of data."""

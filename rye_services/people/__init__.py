@@ -1,0 +1,1 @@
+"""People of a node and what they may do: teams, keys, callers, the audit."""

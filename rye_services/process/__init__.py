@@ -1,0 +1,1 @@
+"""The process that serves: its data folder, keys, socket, health and figures."""

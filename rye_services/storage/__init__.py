@@ -1,0 +1,1 @@
+"""The database of a node with its tables and their versions, and object storage."""

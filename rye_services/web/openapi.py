@@ -1,0 +1,167 @@
+"""The description of the interface: who may ask, and with which statuses a route refuses.
+
+FastAPI writes the document. What it cannot know is added here: the ways to show who one is, the
+limits that hold for every route, and the one form of refusals. A route names what else it refuses
+with `refuses`, and what it answers with `answers`. Tests hold what is answered to the document:
+``tests/rye_services/web/test_schemathesis.py``, ``tests/rye_services/web/test_openapi.py``.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.models import HTTPBase
+from fastapi.security.base import SecurityBase
+from pydantic import BaseModel
+
+from ryeos.remote.requests import (
+    DELIVERY_ID,
+    KEY_ID,
+    NONCE,
+    SIGNATURE,
+    TIMESTAMP,
+    WEBHOOK_SIGNATURE,
+    WEBHOOK_TIMESTAMP,
+)
+
+Responses = dict[int | str, dict[str, Any]]
+
+_WORDS: Mapping[int, str] = {
+    400: "What was sent is not what is expected; `detail` says where",
+    401: "The request does not show who sends it, or an unknown caller",
+    403: "The key is known and is not for this; `detail` says what is missing",
+    404: "There is no such thing, or it is not the caller's",
+    405: "The route has no such method",
+    408: "The body came too slowly",
+    409: "Something else was there first; `detail` says what there is now",
+    413: "More than the limits of this server allow",
+    422: "Fields of another form than this document describes",
+    429: "Too often; `Retry-After` says when to ask again",
+    503: "Not now; `Retry-After` says when to ask again",
+    507: "No room: the caller's quota, or the disk of the server",
+}
+_REFUSAL: dict[str, Any] = {
+    "title": "Refusal",
+    "type": "object",
+    "required": ["detail"],
+    "properties": {"detail": {"title": "Why"}},
+}
+_IN_REFUSALS = {"application/json": {"schema": {"$ref": "#/components/schemas/Refusal"}}}
+
+_SIGNED_HEADERS = (KEY_ID, TIMESTAMP, NONCE, SIGNATURE)
+_HOOK_HEADERS = (WEBHOOK_TIMESTAMP, WEBHOOK_SIGNATURE, DELIVERY_ID)
+
+
+class CallerScheme(SecurityBase):
+    """Marks in the document that a route has a caller; `document` says how one shows who they are.
+
+    Nothing is checked here: `rye_services.people.callers` does that.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.model = HTTPBase(scheme="bearer")  # in its place come those of `_schemes`
+        self.scheme_name = name
+
+    async def __call__(self) -> None:
+        """Nothing."""
+
+
+CALLER, OPTIONAL_CALLER = CallerScheme("caller"), CallerScheme("optional caller")
+CALLER_OR_HOOK = CallerScheme("caller or hook")
+ROLE_MARK = "role:"
+"""Begins the mark, beside scopes, of the role that a member of a team needs for a route."""
+
+_MARKERS = (CALLER.scheme_name, OPTIONAL_CALLER.scheme_name, CALLER_OR_HOOK.scheme_name)
+
+
+def refuses(*statuses: int) -> Responses:
+    """The ``responses`` of a route that refuses with these, in the form of all refusals."""
+    return {status: {"description": _WORDS[status], "content": _IN_REFUSALS} for status in statuses}
+
+
+def answers(model: type[BaseModel], *refused: int) -> Responses:
+    """The ``responses`` of a route whose answer has the fields of a model; and as `refuses`."""
+    return {200: {"model": model}, **refuses(*refused)}
+
+
+def describe(app: FastAPI, *, unlimited_paths: frozenset[str]) -> None:
+    """Complete the description of an application; ``unlimited_paths`` read no body."""
+    app.openapi = partial(document, app, app.openapi, unlimited_paths)  # type: ignore[method-assign]
+
+
+def document(app: FastAPI, made: Any, unlimited_paths: frozenset[str]) -> dict[str, Any]:  # noqa: ANN401 - FastAPI's own method
+    """The OpenAPI document: that of FastAPI, and what it cannot know."""
+    if app.openapi_schema:
+        return app.openapi_schema
+    schema: dict[str, Any] = made()
+    for path, _, operation in _operations(schema):
+        scopes = _secure(operation)
+        statuses = [] if scopes is None else [401, 403, 507]
+        statuses += [] if path in unlimited_paths else [400, 408, 413, 503]
+        statuses += [422] if "requestBody" in operation else []
+        for status, response in refuses(*statuses).items():
+            operation["responses"].setdefault(str(status), response)
+        roles = [one.removeprefix(ROLE_MARK) for one in scopes or () if one.startswith(ROLE_MARK)]
+        if roles:
+            operation["x-rye-role"] = roles[0]
+        named = [one for one in scopes or () if not one.startswith(ROLE_MARK)]
+        if named:
+            operation["x-rye-scopes"] = named
+        for response in operation["responses"].values():
+            response.setdefault("headers", {})["X-Request-Id"] = {
+                "description": "The number of the request in the log of the server",
+                "schema": {"type": "string"},
+            }
+    components = schema.setdefault("components", {})
+    components.setdefault("schemas", {}).update(_definitions(schema))
+    components.setdefault("schemas", {})["Refusal"] = _REFUSAL
+    components["securitySchemes"] = _schemes()
+    return schema
+
+
+def _operations(schema: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, methods in schema.get("paths", {}).items():
+        for method, operation in methods.items():
+            yield path, method, operation
+
+
+def _definitions(schema: dict[str, Any]) -> dict[str, Any]:
+    """The definitions beside the bodies of `rye_services.web.http.described`, taken out."""
+    found: dict[str, Any] = {}
+    for _, _, operation in _operations(schema):
+        for content in operation.get("requestBody", {}).get("content", {}).values():
+            found |= content.get("schema", {}).pop("$defs", {})
+    return found
+
+
+def _secure(operation: dict[str, Any]) -> list[str] | None:
+    """Describe how a caller authenticates. The scopes; None for a route without callers."""
+    marked = {name: scopes for one in operation.get("security", ()) for name, scopes in one.items()}
+    found = next((name for name in _MARKERS if name in marked), None)
+    if found is None:
+        return None
+    ways: list[dict[str, list[str]]] = [
+        {"bearer": []},
+        {name: [] for name in _SIGNED_HEADERS},
+    ]
+    if found == CALLER_OR_HOOK.scheme_name:
+        ways.append({name: [] for name in _HOOK_HEADERS})
+    if found == OPTIONAL_CALLER.scheme_name:
+        ways.insert(0, {})
+    operation["security"] = ways
+    return list(marked[found])
+
+
+def _schemes() -> dict[str, Any]:
+    bearer = {"type": "http", "scheme": "bearer", "description": "An API key of this server"}
+    signed = "All four headers together sign a request: docs/remote.md"
+    hook = "These headers together sign a delivery of a webhook: docs/node.md"
+    headers = {**dict.fromkeys(_SIGNED_HEADERS, signed), **dict.fromkeys(_HOOK_HEADERS, hook)}
+    return {
+        "bearer": bearer,
+        **{
+            name: {"type": "apiKey", "in": "header", "name": name, "description": words}
+            for name, words in headers.items()
+        },
+    }
