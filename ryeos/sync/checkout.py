@@ -56,16 +56,23 @@ class TreeFile(NamedTuple):  # made for each file, each time: a tuple is made in
 class TreeFiles:
     """The files below ``root``, which is made if it is not there.
 
-    Relative paths must have passed `ryeos.sync.paths`. Methods raise FileSystemError, and
+    With an ``owner`` that user and the group of the same number have what is made here; it takes
+    root. Relative paths must have passed `ryeos.sync.paths`. Methods raise FileSystemError, and
     UnsafeManifestError where a link or a file is in the place of a folder.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, owner: int = 0) -> None:
         make_directory(root)
-        self._root = str(root)
+        self._root, self._owner = str(root), owner
+        if owner and os.lstat(root).st_uid != owner:
+            _give(root, owner)
         self._plain = {""}
         self._prefix = f".{os.getpid():x}-{os.urandom(6).hex()}-"
         self._numbers = count()
+
+    def is_owned(self, status: os.stat_result) -> bool:
+        """Whether a file is the owner's, where there is one."""
+        return not self._owner or status.st_uid == self._owner
 
     def entries(self, folder: str) -> Iterator[TreeFile]:
         """What is in a folder, ``""`` for the root. One that may not be read is made readable."""
@@ -117,7 +124,7 @@ class TreeFiles:
         path = self._path(relative)
         temporary = self._temporary(os.path.dirname(path))  # noqa: PTH120 - text, many times
         try:
-            _write_new(temporary, data, mode)
+            _write_new(temporary, data, mode, self._owner)
             os.replace(temporary, path)  # noqa: PTH105 - as above
         except BaseException as error:  # an interrupt too leaves no half file
             with suppress(OSError):
@@ -164,6 +171,8 @@ class TreeFiles:
         path = self._path(folder)
         try:
             os.mkdir(path, _FOLDER_MODE)  # noqa: PTH102 - as above
+            if self._owner:
+                os.chown(path, self._owner, self._owner)
         except FileExistsError:
             status = self.status(folder)
             if status is None or is_link(status):
@@ -212,15 +221,24 @@ class TreeFiles:
         return f"{self._root}{os.sep}{relative if os.sep == '/' else relative.replace('/', os.sep)}"
 
 
+def _give(root: Path, owner: int) -> None:
+    try:
+        os.chown(root, owner, owner, follow_symlinks=False)
+    except OSError as error:
+        raise file_system_error(root, error) from error
+
+
 def remove_tree(path: Path) -> None:
     """Remove the folder, whatever is in it. Raises FileSystemError."""
     if path.parent.is_dir():
         TreeFiles(path.parent).remove(path.name)
 
 
-def _write_new(path: str, data: bytes, mode: int) -> None:
+def _write_new(path: str, data: bytes, mode: int, owner: int) -> None:
     descriptor = os.open(path, NEW_FILE, mode)
     try:
+        if owner:
+            os.fchown(descriptor, owner, owner)
         written = os.write(descriptor, data)
         while written < len(data):  # a signal, or more than the system takes at once
             written += os.write(descriptor, memoryview(data)[written:])
@@ -320,6 +338,7 @@ def write_tree(
     modes: Callable[[bytes], int] = mode_of,
     is_checked: bool = False,
     found: TreeChanges | None = None,
+    owner: int = 0,
 ) -> TreeChanges:
     """Make ``root`` hold what ``manifest`` says, and nothing else. What changed for that.
 
@@ -328,6 +347,7 @@ def write_tree(
     table knows stays, what it does not is read and compared. The table learns what it is now.
     ``is_checked`` says that this very manifest has passed (1) before. ``found`` is what
     `differences` has found, where nothing else has changed since: then no file is looked at.
+    ``owner`` is as for `TreeFiles`.
 
     (1) The paths are checked. (2) What is to be written is found, and that it can be read.
     (3) What does not belong there is removed. (4) The rest is written, each file whole or not at
@@ -339,7 +359,7 @@ def write_tree(
     if not is_checked:
         require_safe_paths(manifest.paths())  # (1)
     wanted = _WantedFiles(manifest, contents)
-    files = TreeFiles(root)
+    files = TreeFiles(root, owner)
     if found is not None:
         todo = found
     elif present is not None and table is None:
@@ -466,7 +486,7 @@ class _TreeComparison:
         if known is not None:
             return self._wanted.is_entry(path, known)
         mode = stat.S_IMODE(found.status.st_mode)
-        if not mode & stat.S_IRUSR:
+        if not mode & stat.S_IRUSR or not self._files.is_owned(found.status):
             return False
         digest, first = self._files.digest(path)
         if digest != self._wanted.blob(path) or not _is_mode(mode, self._modes(first)):
