@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.files import read_bytes
+from lillux.uids import HIGHEST, UidRange
 from lillux.values import dataclass, field
 from ryeos.items.errors import RyeError
 from ryeos.items.header_values import MetadataError
@@ -26,6 +27,10 @@ _MAX_CONFIG_BYTES = 1 * MIB
 _PREFIX = "RYE_NODE_"
 _NO_SETTING = "RYE_NODE_ANCHOR"  # of tools for Node.js
 _HIGHEST_PORT = 65_535
+_PLACES = 8
+DEFAULT_UIDS = UidRange(0x7000_0000, 0x7000_0FFF)
+"""Behind the ids that systemd gives to containers: nothing that is known takes these."""
+_LOWEST_UID, _UIDS = 1000, re.compile(r"(\d{1,10})-(\d{1,10})")
 _MANY_DAYS = 36_500
 _UNITS = {"": 1, "KiB": 1024, "MiB": MIB, "GiB": GIB}
 _AMOUNT = re.compile(r"(\d{1,18}) ?(KiB|MiB|GiB)?")
@@ -65,6 +70,7 @@ class Settings:
     worker_disk_bytes        of all files of its workspace; 0 sets no limit, None is four stores
     run_memory_bytes         of all processes of an execution; 0 sets no limit, None is twice one
     run_processes            how many an execution may have at a time; 0 sets no limit
+    run_uids                 user ids of executions where the node is root; None gives them none
     compatible_versions      ``MAJOR.MINOR`` of clients whose manifests are taken
     allow_unix_sockets       whether tools may open local sockets, which lead to other services
     allow_network            whether tools may open sockets to other machines, and to this one
@@ -105,7 +111,7 @@ class Settings:
     name: str = "default"
     max_request_bytes: int = 50 * MIB
     max_user_storage_bytes: int = 1 * GIB
-    max_concurrent: int = 8
+    max_concurrent: int = _PLACES
     queue: str = LOCAL
     execution_lease_s: int = 30
     max_queued: int = 1000
@@ -116,6 +122,7 @@ class Settings:
     worker_disk_bytes: int | None = None
     run_memory_bytes: int | None = None
     run_processes: int = 512
+    run_uids: UidRange | None = DEFAULT_UIDS
     compatible_versions: tuple[str, ...] = ("0.1",)
     roles: tuple[str, ...] = ("node",)
     operator_space: Path = Path("~")
@@ -198,11 +205,19 @@ def read_settings(
     values: dict[str, Any] = {
         name: _READERS[name](where, value) for name, (where, value) in said.items()
     }
+    _require_enough_uids(values)
     values.setdefault("database_url", f"sqlite:///{data_dir / 'node.db'}")
     values.setdefault("cas_base_path", data_dir / "cas")
     values.setdefault("signing_key_dir", data_dir / "signing")
     values.setdefault("operator_space", Path("~").expanduser().absolute())
     return Settings(data_dir=data_dir, config_dir=config_dir, **values)
+
+
+def _require_enough_uids(values: Mapping[str, Any]) -> None:
+    numbers, places = values.get("run_uids"), values.get("max_concurrent", _PLACES)
+    if numbers is not None and len(numbers) < places:
+        problem = f"expected at least {places} numbers (max_concurrent), found {len(numbers)}"
+        raise setting_error("run_uids", problem)
 
 
 _FLAGS = ("host", "port", "name", "store", "store_endpoint", "store_region")
@@ -342,6 +357,18 @@ def _flag(where: str, value: object) -> bool:
     return words[value.lower()]
 
 
+def _uids(where: str, value: object) -> UidRange | None:
+    """A range like ``200000-204095``; None for ``off``."""
+    if value == "off" or value is False:  # as YAML reads that word
+        return None
+    matched = _UIDS.fullmatch(value) if isinstance(value, str) else None
+    numbers = UidRange(int(matched[1]), int(matched[2])) if matched else UidRange(0, 0)
+    if not _LOWEST_UID <= numbers.first <= numbers.last <= HIGHEST:
+        expected = f"expected off, or numbers from {_LOWEST_UID} on like {DEFAULT_UIDS}"
+        raise setting_error(where, f"{expected}, found {value!r:.80}")
+    return numbers
+
+
 def _words(where: str, value: object) -> tuple[str, ...]:
     """A list, or a text with commas."""
     found = value.split(",") if isinstance(value, str) else value
@@ -425,6 +452,7 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "worker_disk_bytes": _amount,
     "run_memory_bytes": _amount,
     "run_processes": _whole(0, 1_000_000),
+    "run_uids": _uids,
     "compatible_versions": _words,
     "roles": _roles,
     "operator_space": _path,

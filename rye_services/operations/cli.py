@@ -361,14 +361,17 @@ def _init(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnsw
     return CommandAnswer({"status": "success", **facts}, text)
 
 
-def _doctor(_: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
+def _doctor(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     """What keeps executions of different users apart here, for the user who types it."""
     from lillux.sandbox import landlock_version
     from lillux.seccomp import can_filter
     from lillux.supervisor import can_supervise
+    from rye_services.node.worker.isolation import WantedUids
     from rye_services.node.worker.process import WorkerLaunch
 
-    isolation = WorkerLaunch(environ=environ).isolation()
+    settings = settings_of(parsed, environ)
+    wanted = WantedUids(numbers=settings.run_uids, root=settings.data_dir / "workspaces")
+    isolation = WorkerLaunch(environ=environ).isolation(wanted)
     files = f"Landlock {landlock_version()}" if landlock_version() else ""
     calls = "seccomp" if can_filter() else ""
     hosts = "decided connections" if can_supervise() else ""

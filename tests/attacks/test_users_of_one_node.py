@@ -2,19 +2,26 @@
 
 import json
 import os
+import subprocess
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
-from lillux.namespaces import Apart, obstacle
+from lillux.files import locked
+from lillux.namespaces import Apart, closed_folder, obstacle
 from lillux.shares import open_shares
+from lillux.uids import UidRange, become, obstacle_to
+from rye_services.node.worker.isolation import UID_LOCKS
+from rye_services.settings import DEFAULT_UIDS
 from tests.support.endings import wait_until
-from tests.support.node import Node
+from tests.support.node import Node, node_at, until_killed
 from tests.support.remote_projects import RemoteProject
-from tests.support.workspace import Workspace
+from tests.support.workspace import ROOT, Workspace
 
 HAS_NAMESPACES = sys.platform == "linux" and (
     obstacle(Apart.USERS) == "" or obstacle(Apart.PLAIN) == ""
@@ -322,3 +329,309 @@ def run_in_child(work: Callable[[], int]) -> int:
         finally:
             os._exit(status)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+# --- user ids -------------------------------------------------------------------------------------
+
+HAS_UIDS = sys.platform == "linux" and obstacle_to(DEFAULT_UIDS) == ""
+with_uids = pytest.mark.skipif(not HAS_UIDS, reason="the node is not root, or has no user ids")
+WHO = """
+import os, resource
+
+def execute(params, project_path):
+    return {
+        "users": [*os.getresuid(), *os.getresgid(), *os.getgroups()],
+        "owner": os.stat(project_path).st_uid,
+        "processes": resource.getrlimit(resource.RLIMIT_NPROC)[0],
+    }
+"""
+LEAVE = """
+import os, sys, time
+
+def execute(params, project_path):
+    for _ in range(20):
+        if not os.fork():
+            os.setsid()
+            if not os.fork():
+                os.closerange(0, 1000)
+                time.sleep(600)
+            os._exit(0)
+    for folder in (project_path, os.environ["TMPDIR"]):
+        with open(folder + "/left", "w") as file:
+            file.write("left")
+    os.mkdir(os.environ["TMPDIR"] + "/closed", 0)
+    return os.getuid()
+"""
+GRAPH = """\
+version: "1.0.0"
+tool_type: graph
+executor_id: rye/core/runtimes/state-graph/runtime
+category: ""
+description: asks a tool
+permissions: ["rye.*"]
+config:
+  start: ask
+  nodes:
+    ask:
+      action: {item_id: "tool:who"}
+      assign: {users: "${result.users}"}
+"""
+SERVER = """
+import json, os, sys
+
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    result = {"content": [{"type": "text", "text": str(os.getresuid())}]}
+    if message["method"] == "initialize":
+        info = {"name": "who", "version": "1"}
+        version = message["params"]["protocolVersion"]
+        result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
+    elif message["method"] == "tools/list":
+        result = {"tools": [{"name": "who", "inputSchema": {"type": "object"}}]}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+
+
+def user_of(pid: int) -> int:
+    """The real user of a process, -1 for one that has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text("utf-8").splitlines()
+    except OSError:
+        return -1
+    return next(int(line.split()[1]) for line in lines if line.startswith("Uid:"))
+
+
+def run_as(uid: int, work: Callable[[], int]) -> int:
+    """The status of work that a user does whom nothing but the system holds: no Landlock."""
+
+    def as_user() -> int:
+        become(uid)
+        return work()
+
+    return run_in_child(as_user)
+
+
+@pytest.fixture
+def somebody(workspace: Workspace, shared_node: Node) -> RemoteProject:
+    """A user with an item of every kind that starts processes."""
+    workspace.project.signed_tool("who", WHO, executor=FUNCTION)
+    workspace.project.signed_tool("leave", LEAVE, executor=FUNCTION, extra=ALL)
+    workspace.project.signed("tools/graph.yaml", GRAPH)
+    config = {"command": "python3", "args": ["src/server.py"], "tool_name": "who"}
+    workspace.project.signed_yaml(
+        "server", f"config: {json.dumps(config)}\n", executor="rye/core/runtimes/mcp/stdio"
+    )
+    project = RemoteProject.with_tools(workspace, shared_node.user())
+    project.write("src/server.py", SERVER)
+    project.push()
+    return project
+
+
+@with_uids
+def test_a_run_has_a_user_id_that_neither_the_node_nor_another_run_has(
+    somebody: RemoteProject, shared_node: Node
+) -> None:
+    victim = Victim(RemoteProject.with_tools(somebody.workspace, shared_node.user()))
+
+    found = somebody.execute("tool:who")["result"]["data"]
+
+    own, others = set(found["users"]), {user_of(pid) for pid in victim.pids}
+    assert len(own) == 1
+    assert own.isdisjoint(others | {user_of(shared_node.pid)})
+    assert own == {found["owner"]}
+    assert DEFAULT_UIDS.first <= found["owner"] <= DEFAULT_UIDS.last
+    assert found["processes"] == 512
+    assert victim.finish() == "completed"
+
+
+@with_uids
+def test_every_kind_of_item_runs_under_such_an_id(somebody: RemoteProject) -> None:
+    shell = somebody.script("id -u; echo changed > src/x.txt; touch $TMPDIR/x")
+    graph = somebody.execute("tool:graph")["result"]["data"]
+    server = somebody.execute("tool:server")["result"]["data"]
+
+    assert shell.json["status"] == "success", shell.json
+    assert shell.json["merge_type"] == "fast-forward"
+    assert shell.json["result"]["data"] >= DEFAULT_UIDS.first
+    assert min(graph["state"]["users"]) >= DEFAULT_UIDS.first
+    assert str(DEFAULT_UIDS.first)[:3] in str(server)
+
+
+@with_uids
+def test_a_run_cannot_read_the_files_of_another_even_without_landlock(
+    somebody: RemoteProject, shared_node: Node
+) -> None:
+    victim = Victim(RemoteProject.with_tools(somebody.workspace, shared_node.user()))
+    (here,) = victim.project.waiting()
+    owner = here.stat().st_uid
+    workspaces = shared_node.data / "workspaces"
+    slot = workspaces.joinpath(*here.relative_to(workspaces).parts[:3])
+    there = str(here.relative_to(slot.parent))
+    beside = os.open(slot.parent, os.O_PATH)  # as if every folder above it were open
+
+    def reads() -> int:
+        try:
+            os.close(os.open(there, os.O_RDONLY, dir_fd=beside))
+        except PermissionError:
+            return 1
+        return 0
+
+    assert run_as(owner, reads) == 0
+    assert run_as(owner + 1, reads) == 1
+    assert victim.finish() == "completed"
+    wait_until(lambda: slot.stat().st_mode & 0o777 == 0o700)
+    assert slot.stat().st_uid == os.geteuid()
+    assert run_as(owner, reads) == 1
+
+
+@with_uids
+def test_a_run_cannot_end_the_processes_of_another_even_without_namespaces(
+    somebody: RemoteProject, shared_node: Node
+) -> None:
+    victim = Victim(RemoteProject.with_tools(somebody.workspace, shared_node.user()))
+    pid = min(pid for pid in victim.pids if user_of(pid) >= DEFAULT_UIDS.first)
+    owner = user_of(pid)
+
+    import resource  # here: that user cannot read the library where it lies in a home
+
+    def reaches() -> int:
+        for act in (
+            lambda: os.kill(pid, 0),
+            lambda: os.setpriority(os.PRIO_PROCESS, pid, 19),
+            lambda: resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, 3)),
+            lambda: os.sched_setaffinity(pid, {0}),
+            lambda: os.listdir(f"/proc/{pid}/fd"),  # noqa: PTH208 - names
+        ):
+            with pytest.raises(PermissionError):
+                act()
+        return 0
+
+    assert run_as(owner + 1, reaches) == 0
+    assert victim.finish() == "completed"
+
+
+@with_uids
+def test_nothing_of_a_user_id_is_left_after_the_run(
+    somebody: RemoteProject, shared_node: Node
+) -> None:
+    uid = somebody.execute("tool:leave")["result"]["data"]
+
+    assert [pid for pid in _pids() if user_of(pid) == uid] == []
+    workspaces = shared_node.data / "workspaces" / somebody.user.user_id
+    left = [path for path in workspaces.rglob("*") if path.name in {"left", "closed"}]
+    assert left == []
+    again = somebody.execute("tool:who")["result"]["data"]
+    assert again["owner"] == uid  # the checkout need not be read again
+
+
+@with_uids
+def test_a_node_without_a_free_user_id_says_so_and_runs_again_with_one(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    numbers = UidRange(DEFAULT_UIDS.last + 100, DEFAULT_UIDS.last + 100)
+    environ = {
+        "RYE_NODE_RUN_UIDS": str(numbers),
+        "RYE_NODE_MAX_CONCURRENT": "1",
+        "RYE_NODE_QUEUE_WAIT_S": "0",
+    }
+    workspace.project.signed_tool("who", WHO, executor=FUNCTION)
+    with until_killed(node_at(tmp_path / "node", environ=environ)) as node:
+        project = RemoteProject.with_tools(workspace, node.user())
+        with locked(UID_LOCKS / str(numbers.first)):
+            refused = project.ask("tool:who")
+
+        assert refused.status == 503, refused.json
+        assert refused.headers["retry-after"] == "5"
+        assert refused.json["detail"]["error"] == (
+            "every user id of run_uids is in use on its machine: ask again later"
+        )
+        assert project.execute("tool:who")["result"]["data"]["owner"] == numbers.first
+
+
+@with_uids
+def test_a_node_that_is_told_to_gives_no_user_ids(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.project.signed_tool("who", WHO, executor=FUNCTION)
+    environ = {"RYE_NODE_RUN_UIDS": "off"}
+    with until_killed(node_at(tmp_path / "node", environ=environ)) as node:
+        project = RemoteProject.with_tools(workspace, node.user())
+
+        found = project.execute("tool:who")["result"]["data"]
+
+        assert set(found["users"]) == {os.geteuid()}
+        assert any("they are one user of the system" in line for line in node.log)
+
+
+# A program that begins another one as a machine would that gives root less than all.
+LESS = """
+import ctypes, os, platform, struct, sys
+
+libc = ctypes.CDLL(None, use_errno=True)
+CAP_SYS_ADMIN, ERRNO = 21, 0x00050000
+if sys.argv[1] == "no namespaces":
+    unshare = {"x86_64": 272, "aarch64": 97}[platform.machine()]
+    steps = [(0x20, 0, 0, 0), (0x15, 0, 1, unshare), (6, 0, 0, ERRNO | 1), (6, 0, 0, 0x7FFF0000)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+    program = struct.pack("HL", len(steps), ctypes.addressof(code))
+    assert libc.prctl(22, 2, ctypes.create_string_buffer(program), 0, 0) == 0
+assert libc.prctl(24, CAP_SYS_ADMIN, 0, 0, 0) == 0  # no folder can be replaced
+os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
+"""
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user can go to, which one of pytest is not."""
+    with TemporaryDirectory(dir="/tmp") as name:
+        Path(name).chmod(0o711)
+        yield Path(name)
+
+
+@pytest.fixture
+def open_python(open_folder: Path) -> Path:
+    """An interpreter that every user can start, with the libraries of this one."""
+    name = f"python3.{sys.version_info.minor}"
+    places = (Path(sys.base_prefix, "bin", name), Path("/usr/bin", name))
+    base = next((place for place in places if _opens(place)), None)
+    if base is None:
+        pytest.skip(f"no {name} that all users can start")
+    subprocess.run([base, "-m", "venv", "--without-pip", open_folder / "venv"], check=True)
+    libraries = open_folder.joinpath("venv", "lib", name, "site-packages")
+    libraries.joinpath("more.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    return open_folder / "venv" / "bin" / "python"
+
+
+def _opens(program: Path) -> bool:
+    return program.exists() and closed_folder(program.resolve(), DEFAULT_UIDS.first) is None
+
+
+@with_uids
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("no mounts", "processes of its own (user and process namespaces), a user id of its own"),
+        ("no namespaces", "each execution has a user id of its own"),
+    ],
+)
+def test_a_run_has_its_id_where_root_has_no_other_right(
+    workspace: Workspace, open_folder: Path, open_python: Path, given: str, said: str
+) -> None:
+    less = open_folder / "less.py"
+    less.write_text(LESS, encoding="utf-8")
+    data = open_folder / "node"
+    data.mkdir(mode=0o711)
+    workspace.project.signed_tool("who", WHO, executor=FUNCTION)
+    workspace.project.signed_tool("leave", LEAVE, executor=FUNCTION, extra=ALL)
+    command = [str(open_python), str(less), given, str(ROOT / "rye_node.py")]
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(open_folder)}
+    with until_killed(Node(data, command=command, environ=environ)) as node:
+        project = RemoteProject.with_tools(workspace, node.user())
+
+        found = project.execute("tool:who")["result"]["data"]
+        uid = project.execute("tool:leave")["result"]["data"]
+
+        assert any(said in line for line in node.log), node.log
+        assert set(found["users"]) == {found["owner"]} == {uid}
+        assert uid >= DEFAULT_UIDS.first
+        assert [pid for pid in _pids() if user_of(pid) == uid] == []

@@ -11,6 +11,8 @@ from zipfile import ZipFile
 
 import pytest
 
+from lillux.uids import obstacle_to
+from rye_services.settings import DEFAULT_UIDS
 from rye_services.storage.database import REVISION
 from ryeos import __version__
 from ryeos.remote.requests import read_identity
@@ -112,6 +114,18 @@ def test_commands_work_without_a_server(server: Machine, tmp_path: Path) -> None
     assert made["key"].startswith("rye_sk_")
     assert [key["id"] for key in listed["keys"]] == [made["id"]]
     assert (server.home / ".rye-node" / "node.db").is_file()
+
+
+@pytest.mark.skipif(obstacle_to(DEFAULT_UIDS) != "", reason="the node is not root")
+def test_its_executions_have_user_ids_that_can_read_what_it_unpacked(
+    packed_node: Node, workspace: Workspace
+) -> None:
+    workspace.project.signed_yaml("who", "config: {command: id -u}")
+    project = RemoteProject(workspace, packed_node.user()).pushed()
+
+    uid = project.execute("tool:who")["result"]["data"]
+
+    assert DEFAULT_UIDS.first <= uid <= DEFAULT_UIDS.last, packed_node.log
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no modes")

@@ -958,6 +958,7 @@ class Engine:
             network=self.settings.allow_network,
             policy=self.settings.sandbox,
             isolation=self.isolation.dump(),
+            uid=workspace.uid,
             owner=order.user_id,
             run_memory_bytes=self.settings.largest_run_bytes,
             run_processes=self.settings.run_processes,

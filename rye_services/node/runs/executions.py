@@ -21,6 +21,7 @@ from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.sandbox import landlock_version
 from lillux.store_files import ObjectMissingError
+from lillux.uids import UidsInUseError
 from lillux.values import dataclass, replace
 from rye_services.node.queue.logs import RunLogs
 from rye_services.node.queue.rows import (
@@ -71,7 +72,7 @@ from rye_services.node.store.objects import QuotaExceededError, StoresOfUsers
 from rye_services.node.store.servers import ServerLease
 from rye_services.node.webhooks import record_delivery
 from rye_services.node.worker import jobs
-from rye_services.node.worker.isolation import Isolation
+from rye_services.node.worker.isolation import Isolation, WantedUids
 from rye_services.node.worker.jobs import JobAction, RecordedInputs
 from rye_services.node.worker.process import Go, WorkerEndedError, WorkerLaunch
 from rye_services.node.worker.workspaces import Checkouts
@@ -789,10 +790,15 @@ def _names_in(text: str, parameters: Mapping[str, Any]) -> Collection[str]:
     return {str(name) for name in names} if isinstance(names, list) else parameters.keys()
 
 
+def _is_out_of_uids(error: BaseException) -> bool:
+    return isinstance(error, UidsInUseError)
+
+
 _OF_THE_NODE: tuple[tuple[Callable[[BaseException], bool], str], ...] = (
     (is_full, "no room is left on the disk of the node: nothing that the run changed was taken"),
     (is_read_only, READ_ONLY),
     (is_store_away, f"{STORE_AWAY}; nothing that the run changed was taken"),
+    (_is_out_of_uids, "every user id of run_uids is in use on its machine: ask again later"),
     (is_away, "the database went away: look at HEAD before you execute it again"),
 )
 
@@ -819,6 +825,8 @@ def _status_of(error: BaseException) -> tuple[int, str]:
         return _NO_ROOM, "storage"
     if is_read_only(error) or is_store_away(error):
         return _NOT_NOW, "storage"
+    if _is_out_of_uids(error):
+        return _NOT_NOW, "preparation"
     return (_NOT_NOW, "database") if is_away(error) else (500, "execution")
 
 
@@ -862,7 +870,9 @@ def open_engine(
 ) -> Engine:
     """What executes on this machine, if it ``runs_here``. Nothing is read or written yet."""
     launch = WorkerLaunch(environ=environ)
-    isolation = launch.isolation() if runs_here else Isolation()
+    root, places = settings.data_dir / "workspaces", settings.max_concurrent
+    wanted = WantedUids(numbers=settings.run_uids, root=root, needed=(bundle,))
+    isolation = launch.isolation(wanted) if runs_here else Isolation()
     if runs_here:
         isolation.log()
     return Engine(
@@ -873,7 +883,9 @@ def open_engine(
         vault=vault,
         teams=team_spaces.teams,
         team_spaces=team_spaces,
-        workspaces=Checkouts(settings.data_dir / "workspaces", kept=settings.max_concurrent + 2),
+        workspaces=Checkouts(
+            root, kept=places + 2, uids=isolation.leases(wait_s=settings.queue_wait_s)
+        ),
         launch=launch,
         workers=launch.fork_server(),
         bundle=bundle,

@@ -13,7 +13,7 @@ from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.sandbox import confine, program_places, system_places
 from lillux.seccomp import Sockets, refuse_sockets
-from lillux.values import replace
+from lillux.values import dataclass, replace
 from rye_services.node.worker.jobs import (
     BEGIN,
     CONFIDENTIAL,
@@ -46,10 +46,16 @@ _REPORTED_CHARACTERS = 4096
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "fd")
 
 
-def do(job: Job, cancellation: Cancellation, wait_to_begin: Callable[[], None]) -> WorkerAnswer:
+def do(
+    job: Job,
+    cancellation: Cancellation,
+    wait_to_begin: Callable[[], None],
+    prepared: "Prepared",
+) -> WorkerAnswer:
     """Do the job. What Rye cannot do is an answer too, as anywhere else.
 
-    Where the job asks first, no process of the item is started before the server lets it begin.
+    ``prepared`` is the answer of `prepare`. Where the job asks first, no process of the item is
+    started before the server lets it begin.
     """
     warnings: list[str] = []
 
@@ -60,11 +66,13 @@ def do(job: Job, cancellation: Cancellation, wait_to_begin: Callable[[], None]) 
 
     rye = Rye(_context(job), warn=warnings.append)
     try:
-        if job.agent is not None:
-            rye.thread_source = _thread_source(job, job.agent)
+        if isinstance(prepared.source, Exception):
+            raise prepared.source
+        rye.thread_source = prepared.source
         _approve_by_id(job)
         if job.action is not JobAction.SIGN:
-            _confine(job, job.environ.get("PATH", os.defpath))
+            # Drops every right on files but those that the job needs, where the system can.
+            confine(prepared.readable, prepared.writable)
             allowed = Sockets(local=job.unix_sockets, network=job.network)
             if allowed != Sockets(local=True):
                 refuse_sockets(allowed)
@@ -102,11 +110,33 @@ def _context(job: Job) -> Context:
     )
 
 
-def _thread_source(job: Job, agent: Mapping[str, Any]) -> "ThreadSource":
-    """The configuration of threads: of the bundle and of the operator, never of what was pushed.
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is found before a job becomes another user and gives its rights on files away.
 
-    It is read before this process gives its rights on files away.
+    readable   files and folders that it may read, ``writable`` those that it may write too
+    source     where threads of a model have their configuration from, or why they have none; None
+               for a job without a model
     """
+
+    readable: Sequence[Path]
+    writable: Sequence[Path]
+    source: "ThreadSource | Exception | None"
+
+
+def prepare(job: Job) -> Prepared:
+    """See `Prepared`. For the process that still is the user of the node."""
+    readable, writable = _places_of(job)
+    if job.agent is None:
+        return Prepared(readable, writable, None)
+    try:
+        return Prepared(readable, writable, _thread_source(job, job.agent))
+    except Exception as error:  # noqa: BLE001 - raised again where it can be answered
+        return Prepared(readable, writable, error)
+
+
+def _thread_source(job: Job, agent: Mapping[str, Any]) -> "ThreadSource":
+    """The configuration of threads: of the bundle and of the operator, never of what was pushed."""
     from rye_services.node.worker.providers import operator_config
     from ryeos.agent.ledger import GrantedLedger
     from ryeos.app.agent_threads import ThreadSource
@@ -257,15 +287,20 @@ def _sign_file(rye: Rye, signer: "Signer", target: "SignTarget") -> "SignReport"
     return report
 
 
-def _confine(job: Job, path: str) -> None:
-    """Drop every right on files but those that the job needs, where the system can."""
+def _places_of(job: Job) -> tuple[list[Path], list[Path]]:
+    """The files and folders that the job may read, and those that it may write too.
+
+    Most of those to read are not there: they are looked for as text, once.
+    """
+    path = job.environ.get("PATH", os.defpath)
     programs = [Path(folder) for folder in path.split(os.pathsep) if Path(folder).is_absolute()]
     own = [Path(entry) for entry in sys.path if Path(entry).is_absolute()]
-    readable = [
+    program = [*own, job.bundle]
+    wanted = [
         *system_places(),
         *map(Path, (sys.prefix, sys.base_prefix)),
         *(place for folder in programs for place in program_places(folder)),
-        *(program := [*own, job.bundle]),
+        *program,
     ]
     writable = [
         job.project,
@@ -274,29 +309,39 @@ def _confine(job: Job, path: str) -> None:
         job.temporary,
         *(Path("/dev", name) for name in _DEVICES),
     ]
-    parts = [part for path in readable for part in visible_parts(path, job.hidden)]
-    confine([*parts, *(path for path in program if _is_within(path, job.hidden))], writable)
+    hidden = [os.path.realpath(one) for one in job.hidden]
+    there = [one for one in dict.fromkeys(map(str, wanted)) if os.path.lexists(one)]
+    parts = [Path(part) for one in there for part in _visible_parts(one, hidden)]
+    return [*parts, *(one for one in program if _is_unpacked_within(str(one), hidden))], writable
 
 
-def _is_within(path: Path, hidden: Sequence[Path]) -> bool:
+def _is_unpacked_within(path: str, hidden: Sequence[str]) -> bool:
     """Whether a folder of this program was unpacked below what is hidden, and holds none of it.
 
     So it is where the home of the node is the folder of its data, as in a container.
     """
-    real, places = path.resolve(), [one.resolve() for one in hidden]
-    if any(place.is_relative_to(real) for place in places):
+    real = os.path.realpath(path)
+    if any(_is_below(one, real) for one in hidden):
         return False
-    return any(real.is_relative_to(place) for place in places)
+    return any(_is_below(real, one) for one in hidden)
 
 
-def visible_parts(path: Path, hidden: Sequence[Path]) -> Iterator[Path]:
-    """The folder, or the parts of it that lead to nothing hidden where something in it is."""
-    real = path.resolve()
-    if any(real.is_relative_to(one.resolve()) for one in hidden):
+def _visible_parts(path: str, hidden: Sequence[str]) -> Iterator[str]:
+    """The folder, or the parts of it that lead to nothing hidden where something in it is.
+
+    ``hidden`` are real paths.
+    """
+    real = os.path.realpath(path)
+    if any(_is_below(real, one) for one in hidden):
         return
-    if not any(one.resolve().is_relative_to(real) for one in hidden):
+    if not any(_is_below(one, real) for one in hidden):
         yield path
         return
     with suppress(OSError):
-        for part in sorted(real.iterdir()):
-            yield from visible_parts(part, hidden)
+        for name in sorted(os.listdir(real)):  # noqa: PTH208 - text
+            yield from _visible_parts(os.path.join(real, name), hidden)  # noqa: PTH118
+
+
+def _is_below(path: str, folder: str) -> bool:
+    """Whether a real path is a folder or lies in it."""
+    return path == folder or path.startswith(f"{folder.rstrip(os.sep)}{os.sep}")

@@ -53,6 +53,7 @@ class Job:
     network             whether they may open others
     policy              what the operator lets tools do at most, as `Settings.sandbox`
     isolation           what keeps it apart from others, as `Isolation.dump` has it
+    uid                 the user id that the run has for itself, 0 for none: that of the node
     owner               whose run it is, for shares of the machine
     run_memory_bytes    of all its processes together, where groups hold it; 0 for no limit
     run_processes       how many it may have at a time, where the system holds it; 0 for no limit
@@ -84,6 +85,7 @@ class Job:
     network: bool = True
     policy: Mapping[str, Any] = field(default_factory=dict)
     isolation: Mapping[str, Any] = field(default_factory=dict)
+    uid: int = 0
     owner: str = "nobody"
     run_memory_bytes: int = 0
     run_processes: int = 0

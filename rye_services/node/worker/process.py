@@ -14,6 +14,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from time import monotonic, sleep
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
@@ -21,10 +22,19 @@ from lillux.namespaces import Apart, run_apart
 from lillux.process import ProcessManager
 from lillux.process.model import MIB, Command, Outcome, ProcessRunner
 from lillux.process.pumps import LaterInput
+from lillux.uids import end_all_of
 from lillux.values import dataclass, replace
 from rye_services.node.worker.fork_server import ForkServer, serve_forks
-from rye_services.node.worker.isolation import Isolation, open_isolation, read_isolation
+from rye_services.node.worker.isolation import (
+    Isolation,
+    WantedUids,
+    open_isolation,
+    read_isolation,
+)
 from rye_services.node.worker.jobs import Job, WorkerAnswer, failed, read_finished, read_job
+
+if TYPE_CHECKING:
+    from rye_services.node.worker.items import Prepared
 
 MAX_ANSWER_BYTES = 64 * MIB
 _KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SYSTEMROOT", "SYSTEMDRIVE", "PATHEXT")
@@ -93,9 +103,9 @@ class WorkerLaunch:
         """What runs the processes of jobs without having each import the same modules."""
         return ForkServer(self._words(_TEMPLATE), self._kept(), _manager())
 
-    def isolation(self) -> Isolation:
+    def isolation(self, wanted: WantedUids | None = None) -> Isolation:
         """What keeps the runs of different users apart here, tried now."""
-        return open_isolation(self.python, self.modules)
+        return open_isolation(self.python, self.modules, wanted)
 
     def _words(self, code: str) -> tuple[str, ...]:
         return (self.python, "-I", "-c", code, json.dumps(self.modules))
@@ -181,7 +191,8 @@ def _disk_was_full(job: Job) -> WorkerAnswer:
 #       +- runner   gives away every right on files but those of the job, and runs the item
 #
 # Where the machine has namespaces the runner is the first process of its own, and a gate stands
-# between both (`lillux.namespaces`).
+# between both (`lillux.namespaces`). Where the job has a user id of its own the runner becomes that
+# user once it has read what is the operator's; nothing of that user is there before, nor after.
 #
 # The runner leads no group of its own, so that a signal to the keeper's group reaches it too. It
 # writes its answer to what was its standard output before; the tools that it starts have pipes of
@@ -245,12 +256,17 @@ def _keep(job: Job) -> int:
     from lillux.process.children import adopt_orphans, end_descendants
 
     adopt_orphans()
+    if job.uid and not end_all_of(job.uid, SWEEP_S):
+        sys.stderr.write(f"processes of user id {job.uid} are still there, and cannot be ended\n")
+        return WorkerExit.DIED
     isolation, group = read_isolation(job.isolation), f"{os.getpid()}-{os.urandom(4).hex()}"
     runner = os.fork()  # (2)
     if not runner:
         _leave(_run_apart(job, isolation, group))
     ending = _watch(job, runner)  # (3)
     end_descendants(SWEEP_S)  # (4)
+    if job.uid:
+        end_all_of(job.uid, SWEEP_S)  # what is left even so, the next run with this number finds
     isolation.shares.remove(job.owner, group)
     return ending
 
@@ -261,16 +277,25 @@ def _run_apart(job: Job, isolation: Isolation, group: str) -> int:
     What was found at the start of the node and is not to be had now ends the job: nothing runs with
     less than the log of the node says.
     """
+    from rye_services.node.worker.items import prepare
+
     try:
         isolation.shares.join(
             job.owner, group, memory_bytes=job.run_memory_bytes, processes=job.run_processes
         )
-        if isolation.how is Apart.NOT:
-            return _run_guarded(job)
-        return run_apart(isolation.how, lambda: _run_guarded(job))
+        prepared = prepare(job)
+        shown = (*prepared.readable, *prepared.writable)
+        work = partial(_run_guarded, job, prepared)
+        if isolation.how is Apart.NOT and not job.uid:
+            return work()
+        return run_apart(isolation.how, work, uid=job.uid, shown=shown)
     except OSError as error:
         sys.stderr.write(f"this execution cannot be kept apart from others: {error}\n")
-        return 1
+    except Exception:  # noqa: BLE001 - the door of this process
+        import traceback
+
+        traceback.print_exc()
+    return 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,13 +391,18 @@ def _work_here(job: Job) -> int:
         os._exit(WorkerExit.REQUESTED)
 
     _in_background(await_server)
-    return WorkerExit.ANSWERED if _run_guarded(job) == 0 else WorkerExit.DIED
+    from rye_services.node.worker.items import prepare
+
+    done = _run_guarded(job, prepare(job)) == 0
+    return WorkerExit.ANSWERED if done else WorkerExit.DIED
 
 
-def _run_guarded(job: Job) -> int:
+def _run_guarded(job: Job, prepared: "Prepared") -> int:
     """Run the job and write its answer; 0 for done. Whatever goes wrong is said on stderr."""
     try:
-        _run(job, _take_pipes())
+        if job.uid:
+            os.chdir(job.project)  # which lies elsewhere by now, where a closed folder was replaced
+        _run(job, _take_pipes(), prepared)
     except BaseException:  # noqa: BLE001 - the door of this process
         import traceback
 
@@ -411,16 +441,16 @@ def _take_pipes() -> _Pipes:
     return pipes
 
 
-def _run(job: Job, pipes: _Pipes) -> None:
+def _run(job: Job, pipes: _Pipes, prepared: "Prepared") -> None:
     cancellation = _cancelled_by_end(os.getppid())
     # Address space that is only reserved is no memory, and Node.js and Java reserve a lot of it.
     _limit("RLIMIT_DATA" if sys.platform == "linux" else "RLIMIT_AS", job.memory_bytes)
     _limit("RLIMIT_FSIZE", job.file_bytes)
-    if job.isolation.get("how") == Apart.USERS and _counts_by_namespace():
+    if job.uid or (job.isolation.get("how") == Apart.USERS and _counts_by_namespace()):
         _limit("RLIMIT_NPROC", job.run_processes)
     from rye_services.node.worker.items import do
 
-    finished = do(job, cancellation, pipes.wait_to_begin)
+    finished = do(job, cancellation, pipes.wait_to_begin, prepared)
     with open(pipes.answer, "wb") as file:  # noqa: PTH123 - a descriptor
         file.write(finished.dump())
 

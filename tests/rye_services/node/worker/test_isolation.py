@@ -10,6 +10,8 @@ import pytest
 
 from lillux.namespaces import Apart
 from lillux.shares import Shares
+from lillux.uids import UidRange
+from lillux.values import replace
 from rye_services.node.worker.isolation import Isolation, open_isolation, read_isolation
 from rye_services.node.worker.jobs import Job, JobAction
 from rye_services.node.worker.process import WorkerDiedError, WorkerLaunch, do_job
@@ -27,11 +29,22 @@ def test_a_machine_that_gives_nothing_is_named_in_the_log(
     with caplog.at_level(logging.INFO):
         NOTHING.log()
 
-    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING", "WARNING"]
+    assert [record.levelname for record in caplog.records] == ["INFO", *3 * ["WARNING"]]
     text = caplog.text
     assert "each execution has nothing of its own but its files" in text
     assert "they see, signal and limit the processes of each other: unshare: not permitted" in text
+    assert "they are one user of the system: no user ids" in text
     assert "they slow each other: no group is ours" in text
+
+
+def test_user_ids_are_named_and_hold_without_namespaces() -> None:
+    found = replace(NOTHING, uids=UidRange(200_000, 200_999))
+
+    assert list(found.held()) == ["a user id of its own (one of 200000-200999)"]
+    assert list(found.lacking()) == [
+        "they see the processes of each other: unshare: not permitted",
+        "they slow each other: no group is ours",
+    ]
 
 
 def test_what_was_found_reaches_the_worker_as_it_is() -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from lillux.store import Store
 from lillux.store_files import ObjectMissingError
+from lillux.uids import UidRange, Uids, UidsInUseError, obstacle_to
 from rye_services.node.store.objects import KnownManifests
 from rye_services.node.worker.workspaces import CheckoutRequest, Checkouts
 from ryeos.sync.objects import SourceManifest, manifest_of
@@ -233,3 +234,88 @@ def test_a_manifest_above_the_cache_size_is_not_cached() -> None:
     known.keep("1", SourceManifest("project", {}, {"a": "a" * 64, "b": "b" * 64}))
 
     assert known.get("1") is None
+
+
+# --- user ids -------------------------------------------------------------------------------------
+
+NUMBERS = UidRange(300_000, 300_001)
+as_root = pytest.mark.skipif(
+    not hasattr(os, "geteuid") or obstacle_to(NUMBERS) != "", reason="gives files to other users"
+)
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Checkouts:
+    """A pool whose runs are users of their own, of two there are."""
+    return Checkouts(tmp_path / "workspaces", kept=2, uids=Uids(NUMBERS, tmp_path / "locks"))
+
+
+def owners(folder: Path) -> set[int]:
+    """The users and groups of a folder and of all in it."""
+    return {
+        number
+        for path in (folder, *folder.rglob("*"))
+        for number in (path.lstat().st_uid, path.lstat().st_gid)
+    }
+
+
+@as_root
+def test_a_workspace_belongs_to_the_user_of_its_run(store: Store, given: Checkouts) -> None:
+    request = wanted(store, FILES, USER)
+
+    with given.checkout(request) as first:
+        assert first.uid in (NUMBERS.first, NUMBERS.last)
+        for folder in (first.project, first.user, first.home, first.temporary):
+            assert owners(folder) == {first.uid}
+        around = first.project.parent
+        assert (around.stat().st_gid, around.stat().st_mode & 0o777) == (first.uid, 0o710)
+        assert {path.stat().st_mode & 0o777 for path in list(around.parents)[:3]} == {0o711}
+
+    assert (around.stat().st_gid, around.stat().st_mode & 0o777) == (0, 0o700)
+    assert owners(around / "project") == {first.uid}
+
+
+@as_root
+def test_a_workspace_keeps_its_user_and_its_files_for_the_next_run(
+    store: Store, given: Checkouts
+) -> None:
+    request = wanted(store, FILES, USER)
+    with given.checkout(request) as first:
+        before = {path: path.stat().st_ino for path in first.project.rglob("*")}
+    with given.checkout(request) as second:
+        assert second.uid == first.uid
+        assert {path: path.stat().st_ino for path in second.project.rglob("*")} == before
+
+
+@as_root
+def test_a_workspace_of_a_user_that_another_run_has_is_made_for_a_free_one(
+    store: Store, given: Checkouts, tmp_path: Path
+) -> None:
+    request = wanted(store, FILES, USER)
+    with given.checkout(request) as first:
+        former = first.uid
+    with Uids(NUMBERS, tmp_path / "locks").lease(former) as taken:
+        assert taken == former
+        with given.checkout(request) as second:
+            assert second.project == first.project
+            assert second.uid != former
+            assert owners(second.project) == owners(second.user) == {second.uid}
+            assert files_in(second.project) == FILES
+            with pytest.raises(UidsInUseError), given.checkout(request):
+                pass
+    plain = Checkouts(given.root, kept=2)
+    with plain.checkout(request) as third:
+        assert third.uid == 0
+        assert owners(third.project) == {0}
+
+
+@as_root
+def test_what_a_killed_process_left_open_is_closed(store: Store, given: Checkouts) -> None:
+    with given.checkout(wanted(store, FILES)) as first:
+        around = first.project.parent
+    os.chown(around, 0, first.uid)
+    around.chmod(0o710)
+    again = Checkouts(given.root, kept=2, uids=given._uids)
+
+    with again.checkout(wanted(store, FILES, project="q")):
+        assert (around.stat().st_gid, around.stat().st_mode & 0o777) == (0, 0o700)
