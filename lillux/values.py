@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["dataclass", "field", "replace"]
+__all__ = ["dataclass", "default_makers", "field", "replace"]
 
 TYPE_CHECKING = False  # importing `typing` would slow the start
 if TYPE_CHECKING:
@@ -51,6 +51,12 @@ else:
         return type(value)(**kept, **changes)
 
 
+def default_makers(cls: type) -> dict[str, Callable[[], Any] | None]:
+    """What makes the default of each field of a class, by name; None for a field without one."""
+    declared: _StandardFields = cls.__dict__["__dataclass_fields__"]
+    return {name: one.maker for name, one in declared.fields.items()}
+
+
 class _Field:
     """What `field` says about one."""
 
@@ -64,6 +70,12 @@ class _Field:
         compared: bool,  # noqa: FBT001
     ) -> None:
         self.default, self.factory, self.shown, self.compared = default, factory, shown, compared
+
+    @property
+    def maker(self) -> Callable[[], object] | None:
+        """What makes its default; None if it has none."""
+        default = self.default
+        return self.factory or (None if default is ... else lambda: default)
 
 
 def _value_class(cls: type, *, frozen: bool, slots: bool, kw_only: bool, order: bool) -> type:
@@ -100,10 +112,10 @@ class _StandardFields:
     With it ``dataclasses.fields``, ``asdict``, ``astuple`` and ``replace`` take these values.
     """
 
-    __slots__ = ("_fields", "_made")
+    __slots__ = ("_made", "fields")
 
     def __init__(self, fields: dict[str, _Field]) -> None:
-        self._fields = fields
+        self.fields = fields
         self._made: dict[str, Any] | None = None
 
     def __get__(self, _: object, owner: type) -> dict[str, Any]:
@@ -112,7 +124,7 @@ class _StandardFields:
 
             described = [
                 (name, owner.__annotations__[name], dataclasses.field(**_rules(declared)))
-                for name, declared in self._fields.items()
+                for name, declared in self.fields.items()
             ]
             like = dataclasses.make_dataclass(owner.__name__, described, kw_only=True)
             self._made = getattr(like, "__dataclass_fields__")  # noqa: B009
