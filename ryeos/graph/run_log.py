@@ -13,10 +13,11 @@ from contextlib import (
 )
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from lillux.digests import canonical_json, compute_integrity, rolling_sha256, sha256_hex
 from lillux.errors import LilluxError, UnsafePathError
+from lillux.fields import is_mapping
 from lillux.files import (
     create_file,
     file_system_error,
@@ -28,6 +29,7 @@ from lillux.files import (
     require_plain_path,
     safe_join,
 )
+from lillux.shapes import LEFT_OUT, Form
 from lillux.signing import verify_signature
 from lillux.store import Durability, Store
 from lillux.values import dataclass, field
@@ -40,7 +42,16 @@ from ryeos.graph.problems import (
 from ryeos.items.context import Clock, log_warning, utc_now
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import Space, Spaces
-from ryeos.sync.objects import SCHEMA, ExecutionSnapshot, ObjectFields, execution_snapshot_of
+from ryeos.sync.objects import (
+    DigestOrBlank,
+    Digests,
+    Errors,
+    Others,
+    Size,
+    Text,
+    read_object,
+    write_object,
+)
 
 if TYPE_CHECKING:
     from hashlib import _Hash
@@ -65,6 +76,7 @@ class NodeInput:
     remote                 name of the node it is sent to, ``""`` for here
     """
 
+    kind = "node_input"
     graph_id: str
     graph_hash: str
     node_name: str
@@ -82,12 +94,13 @@ class NodeInput:
 class Receipt:
     """That a node was called once: with what, with which result, for how long."""
 
-    node_input_hash: str
-    node_result_hash: str
+    kind = "node_receipt"
+    node_input_hash: DigestOrBlank
+    node_result_hash: DigestOrBlank
     cache_hit: bool = False
-    elapsed_ms: int = 0
+    elapsed_ms: Size = 0
     timestamp: str = ""
-    error: str | None = None
+    error: Annotated[str | None, LEFT_OUT] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,137 +119,83 @@ class RunSnapshot:
     unknown            keys of other programs
     """
 
-    graph_run_id: str
-    graph_id: str
-    step: int
-    status: str
-    state_hash: str
-    node_receipts: tuple[str, ...] = ()
-    errors: tuple[Mapping[str, Any], ...] = ()
-    errors_suppressed: int = 0
+    kind = "execution_snapshot"
+    graph_run_id: Text
+    graph_id: Text
+    project_manifest_hash: DigestOrBlank = ""
+    user_manifest_hash: DigestOrBlank = ""
+    system_version: str = ""
+    step: Size
+    status: Text
+    state_hash: DigestOrBlank
+    node_receipts: Digests = ()
+    errors: Errors = ()
+    errors_suppressed: Size = 0
     current_node: str | None = None
     graph_hash: str = ""
-    previous: str = ""
-    system_version: str = ""
-    project_manifest_hash: str = ""
-    user_manifest_hash: str = ""
-    unknown: Mapping[str, Any] = field(default_factory=dict)
+    previous: DigestOrBlank = ""
+    unknown: Others = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StateSnapshot:
+    """The state of a run between two steps."""
+
+    kind = "state_snapshot"
+    state: Annotated[Mapping[str, Any], Form("an object", is_mapping, missing="a value")]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResult:
+    """What a node gave, any JSON."""
+
+    kind = "node_result"
+    result: Any
 
 
 def state_object(state: Mapping[str, Any]) -> dict[str, Any]:
     """A ``state_snapshot``."""
-    return {"schema": SCHEMA, "kind": "state_snapshot", "state": dict(state)}
+    return write_object(StateSnapshot(dict(state)))
 
 
 def state_of(value: object, where: str) -> dict[str, Any]:
     """The state in one. Raises RecordError."""
-    return _fields(value, "state_snapshot", where).required_mapping("state")
+    return dict(read_object(StateSnapshot, value, where, RecordError).state)
 
 
 def result_object(result: object) -> dict[str, Any]:
     """A ``node_result``."""
-    return {"schema": SCHEMA, "kind": "node_result", "result": result}
+    return write_object(NodeResult(result))
 
 
 def result_of(value: object, where: str) -> Any:  # noqa: ANN401 - JSON of a tool
     """The result in one. Raises RecordError."""
-    return _fields(value, "node_result", where).required("result")
+    return read_object(NodeResult, value, where, RecordError).result
 
 
 def node_input_object(given: NodeInput) -> dict[str, Any]:
     """A ``node_input``; made to be hashed, never stored, for it may hold secrets."""
-    return {
-        "schema": SCHEMA,
-        "kind": "node_input",
-        "graph_id": given.graph_id,
-        "graph_hash": given.graph_hash,
-        "node_name": given.node_name,
-        "interpolated_action": dict(given.interpolated_action),
-        "config_snapshot_hash": given.config_snapshot_hash,
-        "chain": list(given.chain),
-        "remote": given.remote,
-    }
+    return write_object(given)
 
 
 def receipt_object(receipt: Receipt) -> dict[str, Any]:
     """A ``node_receipt``."""
-    error = {} if receipt.error is None else {"error": receipt.error}
-    return {
-        "schema": SCHEMA,
-        "kind": "node_receipt",
-        "node_input_hash": receipt.node_input_hash,
-        "node_result_hash": receipt.node_result_hash,
-        "cache_hit": receipt.cache_hit,
-        "elapsed_ms": receipt.elapsed_ms,
-        "timestamp": receipt.timestamp,
-        **error,
-    }
+    return write_object(receipt)
 
 
 def receipt_of(value: object, where: str) -> Receipt:
     """The receipt in a ``node_receipt``. Raises RecordError."""
-    fields = _fields(value, "node_receipt", where)
-    return Receipt(
-        node_input_hash=fields.optional_digest("node_input_hash") or "",
-        node_result_hash=fields.optional_digest("node_result_hash") or "",
-        cache_hit=bool(fields.flag("cache_hit")),
-        elapsed_ms=fields.size("elapsed_ms"),
-        timestamp=fields.plain_text("timestamp"),
-        error=fields.optional_text("error"),
-    )
+    return read_object(Receipt, value, where, RecordError)
 
 
 def run_snapshot_object(snapshot: RunSnapshot) -> dict[str, Any]:
     """An ``execution_snapshot`` with the keys of a graph. ``errors`` is left out for none."""
-    return ExecutionSnapshot(
-        graph_run_id=snapshot.graph_run_id,
-        graph_id=snapshot.graph_id,
-        status=snapshot.status,
-        project_manifest_hash=snapshot.project_manifest_hash,
-        user_manifest_hash=snapshot.user_manifest_hash,
-        system_version=snapshot.system_version,
-        step=snapshot.step,
-        state_hash=snapshot.state_hash,
-        node_receipts=snapshot.node_receipts,
-        errors=snapshot.errors,
-        unknown={
-            **snapshot.unknown,
-            "current_node": snapshot.current_node,
-            "graph_hash": snapshot.graph_hash,
-            "previous": snapshot.previous,
-            "errors_suppressed": snapshot.errors_suppressed,
-        },
-    ).as_object()
+    return write_object(snapshot)
 
 
 def run_snapshot_of(value: object, where: str) -> RunSnapshot:
     """The snapshot in an ``execution_snapshot`` of any writer. Raises RecordError."""
-    shared = execution_snapshot_of(value, where, RecordError)
-    fields = _fields(value, "execution_snapshot", where)
-    return RunSnapshot(
-        graph_run_id=shared.graph_run_id,
-        graph_id=shared.graph_id,
-        step=shared.step,
-        status=shared.status,
-        state_hash=shared.state_hash or "",
-        node_receipts=shared.node_receipts,
-        errors=shared.errors,
-        errors_suppressed=fields.size("errors_suppressed"),
-        current_node=fields.optional_text("current_node"),
-        graph_hash=fields.plain_text("graph_hash"),
-        previous=fields.optional_digest("previous") or "",
-        system_version=shared.system_version,
-        project_manifest_hash=shared.project_manifest_hash or "",
-        user_manifest_hash=shared.user_manifest_hash or "",
-        unknown={key: one for key, one in shared.unknown.items() if key not in _GRAPH_KEYS},
-    )
-
-
-_GRAPH_KEYS = frozenset({"current_node", "graph_hash", "previous", "errors_suppressed"})
-
-
-def _fields(value: object, kind: str, where: str) -> ObjectFields:
-    return ObjectFields(value, kind, where, RecordError)
+    return read_object(RunSnapshot, value, where, RecordError)
 
 
 # --- transcript -----------------------------------------------------------------------------------

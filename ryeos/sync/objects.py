@@ -7,9 +7,10 @@ are safe to write is for `ryeos.sync.paths` to say.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 
-from lillux.fields import ABSENT, Fields, is_mapping, is_text
+from lillux.fields import is_mapping, is_text
+from lillux.shapes import LEFT_OUT, OTHERS, REQUIRED, Form, Wrong, read, write
 from lillux.store import Durability, StoredEntry
 from lillux.store_files import ObjectKind, ObjectMissingError, are_digests, is_digest
 from lillux.values import dataclass, field
@@ -40,99 +41,75 @@ def references_of(value: object) -> Iterator[ObjectReference]:
     if not isinstance(value, dict):
         return
     kind = value.get("kind")
-    read = _READERS.get(kind) if isinstance(kind, str) else None
-    for digest, space in (read or _unknown_digests)(value):
+    named = _NAMED.get(kind) if isinstance(kind, str) else None
+    for digest, space in _unknown_digests(value) if named is None else _digests(value, named):
         if is_digest(digest):
             yield ObjectReference(str(digest), space)
 
 
-_Named = Iterator[tuple[object, ObjectKind | None]]
+def _digests(
+    value: Mapping[str, Any], named: Mapping[str, "_Named"]
+) -> Iterator[tuple[object, ObjectKind | None]]:
+    for key, (digests, space) in named.items():
+        for digest in digests(value.get(key)):
+            yield digest, space
 
 
-def _project_snapshot(value: Mapping[str, Any]) -> _Named:
-    yield value.get("project_manifest_hash"), ObjectKind.OBJECT
-    yield value.get("user_manifest_hash"), ObjectKind.OBJECT
-    for digest in _list(value, "parent_hashes"):
-        yield digest, ObjectKind.OBJECT
-
-
-def _source_manifest(value: Mapping[str, Any]) -> _Named:
-    for digest in _mapping(value, "items").values():
-        yield digest, ObjectKind.OBJECT
-    for digest in _mapping(value, "files").values():
-        yield digest, ObjectKind.BLOB
-
-
-def _item_source(value: Mapping[str, Any]) -> _Named:
-    yield value.get("content_blob_hash"), ObjectKind.BLOB
-
-
-def _execution_snapshot(value: Mapping[str, Any]) -> _Named:
-    for key in ("project_manifest_hash", "user_manifest_hash", "state_hash", "previous"):
-        yield value.get(key), ObjectKind.OBJECT
-    for digest in _list(value, "node_receipts"):
-        yield digest, ObjectKind.OBJECT
-
-
-def _node_receipt(value: Mapping[str, Any]) -> _Named:
-    yield value.get("node_input_hash"), ObjectKind.OBJECT
-    yield value.get("node_result_hash"), ObjectKind.OBJECT
-
-
-def _node_input(value: Mapping[str, Any]) -> _Named:
-    yield value.get("graph_hash"), ObjectKind.OBJECT
-    yield value.get("config_snapshot_hash"), ObjectKind.OBJECT
-
-
-def _outputs_bundle(value: Mapping[str, Any]) -> _Named:
-    yield value.get("execution_snapshot_hash"), ObjectKind.OBJECT
-    for digest in _mapping(value, "files").values():
-        yield digest, ObjectKind.BLOB
-
-
-def _artifact_index(value: Mapping[str, Any]) -> _Named:
-    for entry in _mapping(value, "entries").values():
-        if isinstance(entry, dict):
-            yield entry.get("blob_hash"), ObjectKind.BLOB
-
-
-def _no_digests(_: Mapping[str, Any]) -> _Named:
-    """A user's data: a digest in it is text like any other."""
-    return iter(())
-
-
-def _unknown_digests(value: Mapping[str, Any]) -> _Named:
+def _unknown_digests(value: Mapping[str, Any]) -> Iterator[tuple[object, ObjectKind | None]]:
     for key, child in value.items():
-        if key.endswith(_HASHES) and isinstance(child, list):
-            for digest in child:
+        if key.endswith(_HASHES):
+            for digest in _listed(child):
                 yield digest, None
         elif key.endswith(_HASH):
             yield child, None
 
 
-def _mapping(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    child = value.get(key)
-    return child if isinstance(child, dict) else {}
+def _alone(value: object) -> Iterable[object]:
+    return (value,)
 
 
-def _list(value: Mapping[str, Any], key: str) -> list[Any]:
-    child = value.get(key)
-    return child if isinstance(child, list) else []
+def _listed(value: object) -> Iterable[object]:
+    return value if isinstance(value, list) else ()
 
 
-_READERS: Mapping[str, Callable[[Mapping[str, Any]], _Named]] = {
-    "project_snapshot": _project_snapshot,
-    "source_manifest": _source_manifest,
-    "item_source": _item_source,
-    "execution_snapshot": _execution_snapshot,
-    "node_receipt": _node_receipt,
-    "node_input": _node_input,
-    "runtime_outputs_bundle": _outputs_bundle,
-    "artifact_index": _artifact_index,
-    "state_snapshot": _no_digests,
-    "node_result": _no_digests,
-    "config_snapshot": _no_digests,
+def _by_path(value: object) -> Iterable[object]:
+    return value.values() if isinstance(value, dict) else ()
+
+
+def _of_entries(value: object) -> Iterable[object]:
+    return (one.get("blob_hash") for one in _by_path(value) if isinstance(one, dict))
+
+
+_Named = tuple[Callable[[object], Iterable[object]], ObjectKind]
+"""What gives the digests under a key, and the space that they are of."""
+
+_ONE, _LIST = (_alone, ObjectKind.OBJECT), (_listed, ObjectKind.OBJECT)
+_BLOBS = (_by_path, ObjectKind.BLOB)
+_NAMED: Mapping[str, Mapping[str, _Named]] = {
+    "project_snapshot": {
+        "project_manifest_hash": _ONE,
+        "user_manifest_hash": _ONE,
+        "parent_hashes": _LIST,
+    },
+    "source_manifest": {"items": (_by_path, ObjectKind.OBJECT), "files": _BLOBS},
+    "item_source": {"content_blob_hash": (_alone, ObjectKind.BLOB)},
+    "execution_snapshot": {
+        "project_manifest_hash": _ONE,
+        "user_manifest_hash": _ONE,
+        "state_hash": _ONE,
+        "previous": _ONE,
+        "node_receipts": _LIST,
+    },
+    "node_receipt": {"node_input_hash": _ONE, "node_result_hash": _ONE},
+    "node_input": {"graph_hash": _ONE, "config_snapshot_hash": _ONE},
+    "runtime_outputs_bundle": {"execution_snapshot_hash": _ONE, "files": _BLOBS},
+    "artifact_index": {"entries": (_of_entries, ObjectKind.BLOB)},
+    # A user's data: a digest in it is text like any other.
+    "state_snapshot": {},
+    "node_result": {},
+    "config_snapshot": {},
 }
+"""The keys of each kind that name content."""
 
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -163,8 +140,8 @@ class EntryError(RyeError):
         )
 
 
-# --- fields ---------------------------------------------------------------------------------------
-# The keys of one object, each asked for with its type. Pure.
+# --- forms ----------------------------------------------------------------------------------------
+# What the fields of objects hold, and the reader of an object of any kind. Pure.
 
 SCHEMA = 2
 """Of every object; another number is another format."""
@@ -173,6 +150,7 @@ SCHEMA = 2
 MakeError = Callable[[str, str, str, str], RyeError]
 """Of an object, a key in it, what was expected there and what was found: what is raised."""
 
+_HEADER = frozenset({"schema", "kind"})
 ROOT = "(root)"
 """The key of an object as a whole."""
 
@@ -183,111 +161,111 @@ def object_error(where: str, key: str, expected: str, there: str) -> CasObjectEr
     return CasObjectError(where, f"{at}expected {expected}, found {there}")
 
 
-class ObjectFields(Fields):
-    """An object of a kind and `SCHEMA`. Raises what ``make_error`` makes."""
+class _Kinded(Protocol):
+    """A shape that is the shape of an object."""
 
-    mapping_word = "an object"
-    null_is_absent = False
+    kind: str
 
-    def __init__(
-        self, value: object, kind: str, where: str, make_error: MakeError = object_error
-    ) -> None:
-        if not isinstance(value, dict):
-            raise make_error(where, ROOT, "an object", found(value))
-        super().__init__(value, self._refuse)
-        self._where, self._make_error = where, make_error
-        if value.get("kind") != kind:
-            raise self.error("kind", f'"{kind}"')
-        if value.get("schema") != SCHEMA or not isinstance(value["schema"], int):  # 2.0 is no 2
-            raise self.error("schema", str(SCHEMA))
 
-    def plain_text(self, key: str) -> str:
-        """A string, ``""`` if absent."""
-        return self.text(key) or ""
+_Shape = TypeVar("_Shape", bound=_Kinded)
 
-    def optional_text(self, key: str) -> str | None:
-        """A string; None if absent or null."""
-        return None if self.any(key) is None else self.text(key)
 
-    def required(self, key: str) -> Any:  # noqa: ANN401 - JSON
-        """Any value, null too."""
-        if self.value(key) is ABSENT:
-            raise self.error(key, "a value")
-        return self.data[key]
+def require_object(
+    value: object, kind: str, where: str, make_error: MakeError = object_error
+) -> dict[str, Any]:
+    """The object, if it is of that kind and of `SCHEMA`. Raises what ``make_error`` makes."""
+    if not isinstance(value, dict):
+        raise make_error(where, ROOT, "an object", found(value))
+    if value.get("kind") != kind:
+        raise make_error(where, "kind", f'"{kind}"', found(value.get("kind")))
+    schema = value.get("schema")
+    if schema != SCHEMA or not isinstance(schema, int):  # 2.0 is no 2
+        raise make_error(where, "schema", str(SCHEMA), found(schema))
+    return value
 
-    def required_text(self, key: str) -> str:
-        """A string that is not empty."""
-        value = self.any(key)
-        if not isinstance(value, str) or not value:
-            raise self.error(key, "a string")
-        return value
 
-    def digest(self, key: str) -> str:
-        """A digest."""
-        value = self.any(key)
-        if not is_digest(value):
-            raise self.error(key, "a digest")
-        return str(value)
+def read_object(
+    shape: type[_Shape], value: object, where: str, make_error: MakeError = object_error
+) -> _Shape:
+    """The value in an object of the ``kind`` of a shape. Raises what ``make_error`` makes."""
 
-    def optional_digest(self, key: str) -> str | None:
-        """A digest; ``""`` where it is null, absent or empty."""
-        return None if self.any(key) in (None, "") else self.digest(key)
+    def wrong(key: str, expected: str, value: object) -> RyeError:
+        return make_error(where, key, expected, found(value))
 
-    def digests(self, key: str) -> tuple[str, ...]:
-        """A list of digests, empty if absent."""
-        return tuple(self.read(key, _is_list_of(is_digest), "a list of digests") or ())
+    document = require_object(value, shape.kind, where, make_error)
+    return read(shape, {key: one for key, one in document.items() if key not in _HEADER}, wrong)
 
-    def paths(self, key: str) -> dict[str, str]:
-        """An object from paths to digests. The paths are not judged here."""
-        paths: dict[str, str] = self.required_mapping(key, "an object")
-        if are_digests(paths.values()):  # of all at once: they are many
-            return paths
-        for path, digest in paths.items():
-            if not is_digest(digest):
-                self._refuse(f"{key}[{path[:200]!r}]", "a digest", digest)
-        return paths
 
-    def plain_mapping(self, key: str) -> dict[str, Any]:
-        """An object, empty if absent."""
-        return dict(self.mapping(key) or {})
-
-    def required_mapping(self, key: str, expected: str = "a value") -> dict[str, Any]:
-        """An object; ``expected`` is what a message says of one that is not there."""
-        if self.value(key) is ABSENT:
-            raise self.error(key, expected)
-        return self.plain_mapping(key)
-
-    def optional_texts(self, key: str) -> dict[str, str] | None:
-        """An object of strings; None if absent or null."""
-        value = self.any(key)
-        if value is None:
-            return None
-        if not isinstance(value, dict) or not all(map(is_text, value.values())):
-            raise self.error(key, "an object of strings, or null")
-        return value
-
-    def mappings(self, key: str) -> tuple[dict[str, Any], ...]:
-        """A list of objects, empty if absent."""
-        return tuple(self.read(key, _is_list_of(is_mapping), "a list of objects") or ())
-
-    def size(self, key: str) -> int:
-        """A whole number from 0, which is also what an absent one is."""
-        return self.read(key, lambda n: type(n) is int and n >= 0, "a whole number from 0") or 0
-
-    def unknown(self, known: frozenset[str]) -> Mapping[str, Any]:
-        """The keys of other programs."""
-        return {key: value for key, value in self.data.items() if key not in known}
-
-    def error(self, key: str, expected: str) -> RyeError:
-        """The failure of a key with a wrong value."""
-        return self._make_error(self._where, key, expected, found(self.data.get(key)))
-
-    def _refuse(self, key: str, expected: str, value: object) -> None:
-        raise self._make_error(self._where, key, expected, found(value))
+def write_object(value: _Kinded) -> dict[str, Any]:
+    """The object of a value."""
+    return {"schema": SCHEMA, "kind": value.kind, **write(value)}
 
 
 def _is_list_of(fits: Callable[[object], object]) -> Callable[[object], bool]:
     return lambda value: isinstance(value, list) and all(map(fits, value))
+
+
+def _is_texts(value: object) -> bool:
+    return value is None or (isinstance(value, dict) and all(map(is_text, value.values())))
+
+
+def _paths(paths: Mapping[str, Any], key: str, wrong: Wrong) -> Mapping[str, str]:
+    """The paths are not judged here."""
+    if not are_digests(paths.values()):  # of all at once: they are many
+        for path, digest in paths.items():
+            if not is_digest(digest):
+                raise wrong(f"{key}[{path[:200]!r}]", "a digest", digest)
+    return paths
+
+
+def _copied(value: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(value)
+
+
+Digest = Annotated[str, Form("a digest", is_digest)]
+DigestOrNone = Annotated[str | None, Form("a digest", is_digest, is_blank_absent=True)]
+_OR_BLANK = Form(
+    "a digest", is_digest, absent="", is_blank_absent=True, written=lambda value: value or ""
+)
+DigestOrBlank = Annotated[str, _OR_BLANK]
+"""A digest, ``""`` for none."""
+
+DigestWrittenBlank = Annotated[str | None, _OR_BLANK]
+"""A digest, or None, which is written as ``""``."""
+
+Digests = Annotated[
+    tuple[str, ...],
+    Form(
+        "a list of digests", _is_list_of(is_digest), make=lambda one, *_: tuple(one), written=list
+    ),
+]
+Paths = Annotated[Mapping[str, str], Form("an object", is_mapping, make=_paths, written=_copied)]
+"""Digests by path."""
+
+Text = Annotated[str, Form("a string", is_text, absent="")]
+"""A text, ``""`` where it is absent."""
+
+SomeText = Annotated[str, Form("a string", lambda value: isinstance(value, str) and value)]
+Texts = Annotated[
+    Mapping[str, str] | None,
+    Form(
+        "an object of strings, or null",
+        _is_texts,
+        written=lambda value: None if value is None else dict(value),
+    ),
+]
+Size = Annotated[int, Form("a whole number from 0", lambda n: type(n) is int and n >= 0, absent=0)]
+Errors = Annotated[
+    tuple[Mapping[str, Any], ...],
+    Form(
+        "a list of objects",
+        _is_list_of(is_mapping),
+        make=lambda value, *_: tuple(value),
+        written=lambda errors: [dict(one) for one in errors],
+    ),
+    LEFT_OUT,
+]
+Others = Annotated[Mapping[str, Any], OTHERS]
 
 
 def found(value: object) -> str:
@@ -319,32 +297,35 @@ class ItemSource:
     ``signature_info`` is None for one that is not signed. Nothing says that the signature holds.
     """
 
-    item_ref: str
-    content_blob_hash: str
-    signature_info: Mapping[str, str] | None = None
+    kind = "item_source"
+    item_ref: SomeText
+    content_blob_hash: Digest
+    signature_info: Texts = None
 
     def as_object(self) -> dict[str, Any]:
         """An ``item_source``."""
-        signature = None if self.signature_info is None else dict(self.signature_info)
-        return {
-            "schema": SCHEMA,
-            "kind": "item_source",
-            "item_ref": self.item_ref,
-            "content_blob_hash": self.content_blob_hash,
-            "integrity": self.content_blob_hash,
-            "signature_info": signature,
-        }
+        return {**write_object(self), "integrity": self.content_blob_hash}
 
 
 def item_source_of(value: object, where: str) -> ItemSource:
     """The item in an ``item_source``. Raises CasObjectError."""
-    fields = ObjectFields(value, "item_source", where)
-    content = fields.digest("content_blob_hash")
-    if fields.plain_text("integrity") not in {"", content}:
-        raise fields.error("integrity", f"{content}, as content_blob_hash")
-    return ItemSource(
-        fields.required_text("item_ref"), content, fields.optional_texts("signature_info")
-    )
+    source = read_object(ItemSource, value, where)
+    integrity = require_object(value, ItemSource.kind, where).get("integrity", "")
+    if not isinstance(integrity, str):
+        raise object_error(where, "integrity", "a string", found(integrity))
+    if integrity not in {"", source.content_blob_hash}:
+        expected = f"{source.content_blob_hash}, as content_blob_hash"
+        raise object_error(where, "integrity", expected, found(integrity))
+    return source
+
+
+_SPACES = " or ".join(MANIFEST_SPACES)
+
+
+def _space(value: str, key: str, wrong: Wrong) -> str:
+    if value not in MANIFEST_SPACES:
+        raise wrong(key, _SPACES, value)
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,9 +336,10 @@ class SourceManifest:
     files   all others, each with the digest of its bytes; a user space has none
     """
 
-    space: ManifestSpace
-    items: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)
+    kind = "source_manifest"
+    space: Annotated[ManifestSpace, Form("a string", is_text, make=_space, missing=_SPACES)]
+    items: Annotated[Paths, REQUIRED] = field(default_factory=dict)
+    files: Annotated[Paths, REQUIRED] = field(default_factory=dict)
 
     def paths(self) -> list[str]:
         """Every path, sorted. One that is item and file stands twice."""
@@ -365,22 +347,12 @@ class SourceManifest:
 
     def as_object(self) -> dict[str, Any]:
         """A ``source_manifest``."""
-        return {
-            "schema": SCHEMA,
-            "kind": "source_manifest",
-            "space": self.space,
-            "items": dict(self.items),
-            "files": dict(self.files),
-        }
+        return write_object(self)
 
 
 def manifest_of(value: object, where: str) -> SourceManifest:
     """The manifest in a ``source_manifest``. Raises CasObjectError."""
-    fields = ObjectFields(value, "source_manifest", where)
-    space = fields.plain_text("space")
-    if space not in MANIFEST_SPACES:
-        raise fields.error("space", " or ".join(MANIFEST_SPACES))
-    return SourceManifest(space, fields.paths("items"), fields.paths("files"))
+    return read_object(SourceManifest, value, where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,41 +402,23 @@ class ProjectSnapshot:
     timestamp       UTC with microseconds, ``2026-01-01T00:00:00.000000+00:00``
     """
 
-    project_manifest_hash: str
-    source: str
-    timestamp: str
-    user_manifest_hash: str | None = None
-    parent_hashes: tuple[str, ...] = ()
-    source_detail: str = ""
+    kind = "project_snapshot"
+    project_manifest_hash: Digest
+    user_manifest_hash: DigestOrNone = None
+    parent_hashes: Digests = ()
+    source: Text
+    source_detail: Text = ""
+    timestamp: Text
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def as_object(self) -> dict[str, Any]:
         """A ``project_snapshot``."""
-        return {
-            "schema": SCHEMA,
-            "kind": "project_snapshot",
-            "project_manifest_hash": self.project_manifest_hash,
-            "user_manifest_hash": self.user_manifest_hash,
-            "parent_hashes": list(self.parent_hashes),
-            "source": self.source,
-            "source_detail": self.source_detail,
-            "timestamp": self.timestamp,
-            "metadata": dict(self.metadata),
-        }
+        return write_object(self)
 
 
 def snapshot_of(value: object, where: str) -> ProjectSnapshot:
     """The snapshot in a ``project_snapshot``. Raises CasObjectError."""
-    fields = ObjectFields(value, "project_snapshot", where)
-    return ProjectSnapshot(
-        project_manifest_hash=fields.digest("project_manifest_hash"),
-        user_manifest_hash=fields.optional_digest("user_manifest_hash"),
-        parent_hashes=fields.digests("parent_hashes"),
-        source=fields.plain_text("source"),
-        source_detail=fields.plain_text("source_detail"),
-        timestamp=fields.plain_text("timestamp"),
-        metadata=fields.plain_mapping("metadata"),
-    )
+    return read_object(ProjectSnapshot, value, where)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -478,103 +432,48 @@ class ExecutionSnapshot:
     errors         ``message``, ``phase`` and more of each
     """
 
-    graph_run_id: str
-    graph_id: str
-    status: str
-    project_manifest_hash: str | None = None
-    user_manifest_hash: str | None = None
-    system_version: str = ""
-    step: int = 0
-    state_hash: str | None = None
-    node_receipts: tuple[str, ...] = ()
-    errors: tuple[Mapping[str, Any], ...] = ()
-    unknown: Mapping[str, Any] = field(default_factory=dict)
+    kind = "execution_snapshot"
+    graph_run_id: Text
+    graph_id: Text
+    project_manifest_hash: DigestWrittenBlank = None
+    user_manifest_hash: DigestWrittenBlank = None
+    system_version: Text = ""
+    step: Size = 0
+    status: Text
+    state_hash: DigestWrittenBlank = None
+    node_receipts: Digests = ()
+    errors: Errors = ()
+    unknown: Others = field(default_factory=dict)
 
     def as_object(self) -> dict[str, Any]:
         """An ``execution_snapshot``. A digest that is not there is ``""``."""
-        errors = {"errors": [dict(error) for error in self.errors]} if self.errors else {}
-        return {
-            **self.unknown,
-            "schema": SCHEMA,
-            "kind": "execution_snapshot",
-            "graph_run_id": self.graph_run_id,
-            "graph_id": self.graph_id,
-            "project_manifest_hash": self.project_manifest_hash or "",
-            "user_manifest_hash": self.user_manifest_hash or "",
-            "system_version": self.system_version,
-            "step": self.step,
-            "status": self.status,
-            "state_hash": self.state_hash or "",
-            "node_receipts": list(self.node_receipts),
-            **errors,
-        }
+        return write_object(self)
 
 
 def execution_snapshot_of(
     value: object, where: str, make_error: MakeError = object_error
 ) -> ExecutionSnapshot:
     """The snapshot in an ``execution_snapshot``, of a graph too. Raises what ``wrong`` makes."""
-    fields = ObjectFields(value, "execution_snapshot", where, make_error)
-    return ExecutionSnapshot(
-        graph_run_id=fields.plain_text("graph_run_id"),
-        graph_id=fields.plain_text("graph_id"),
-        status=fields.plain_text("status"),
-        project_manifest_hash=fields.optional_digest("project_manifest_hash"),
-        user_manifest_hash=fields.optional_digest("user_manifest_hash"),
-        system_version=fields.plain_text("system_version"),
-        step=fields.size("step"),
-        state_hash=fields.optional_digest("state_hash"),
-        node_receipts=fields.digests("node_receipts"),
-        errors=fields.mappings("errors"),
-        unknown=fields.unknown(_EXECUTION_KEYS),
-    )
-
-
-_EXECUTION_KEYS = frozenset(
-    {
-        "schema",
-        "kind",
-        "graph_run_id",
-        "graph_id",
-        "project_manifest_hash",
-        "user_manifest_hash",
-        "system_version",
-        "step",
-        "status",
-        "state_hash",
-        "node_receipts",
-        "errors",
-    }
-)
+    return read_object(ExecutionSnapshot, value, where, make_error)
 
 
 @dataclass(frozen=True, slots=True)
 class OutputsBundle:
     """The files that an execution left behind, by path, each with the digest of its bytes."""
 
-    remote_thread_id: str
-    execution_snapshot_hash: str
-    files: Mapping[str, str]
+    kind = "runtime_outputs_bundle"
+    remote_thread_id: Text
+    execution_snapshot_hash: DigestOrBlank
+    files: Paths
 
     def as_object(self) -> dict[str, Any]:
         """A ``runtime_outputs_bundle``."""
-        return {
-            "schema": SCHEMA,
-            "kind": "runtime_outputs_bundle",
-            "remote_thread_id": self.remote_thread_id,
-            "execution_snapshot_hash": self.execution_snapshot_hash,
-            "files": dict(self.files),
-        }
+        return write_object(self)
 
 
 def outputs_bundle_of(value: object, where: str) -> OutputsBundle:
     """The bundle in a ``runtime_outputs_bundle``. Raises CasObjectError."""
-    fields = ObjectFields(value, "runtime_outputs_bundle", where)
-    return OutputsBundle(
-        fields.plain_text("remote_thread_id"),
-        fields.optional_digest("execution_snapshot_hash") or "",
-        fields.paths("files"),
-    )
+    return read_object(OutputsBundle, value, where)
 
 
 # --- contents -------------------------------------------------------------------------------------
