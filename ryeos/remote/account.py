@@ -8,7 +8,8 @@ from urllib.parse import quote
 
 from ryeos.items.errors import RyeError, UsageError
 from ryeos.remote.errors import RemoteError, RemoteReplyError
-from ryeos.remote.node import Node, QueryPairs, rows_at, text_at
+from ryeos.remote.node import Node, QueryPairs
+from ryeos.remote.replies import rows_at, text_at
 from ryeos.remote.requests import delivery_headers, is_delivery_id
 from ryeos.remote.settings import is_team_name
 

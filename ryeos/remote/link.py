@@ -20,8 +20,9 @@ from ryeos.items.context import Clock, Context, cache_place, utc_now
 from ryeos.items.errors import NoSigningKeyError, no_project_error
 from ryeos.remote.apply import AppliedChanges
 from ryeos.remote.conflicts import ConflictFolder, new_incoming_folder, own_folder, project_store
-from ryeos.remote.node import BearerCredentials, Credentials, Node, RemoteHead, credentials_for
+from ryeos.remote.node import BearerCredentials, Credentials, Node, credentials_for
 from ryeos.remote.pins import Pins
+from ryeos.remote.replies import RemoteHead
 from ryeos.remote.settings import (
     CONFIG_PATH,
     RemoteConfig,

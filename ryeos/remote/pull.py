@@ -55,7 +55,7 @@ from ryeos.remote.conflicts import (
 )
 from ryeos.remote.errors import RemoteConflictError
 from ryeos.remote.link import Link
-from ryeos.remote.node import RemoteHead
+from ryeos.remote.replies import RemoteHead
 from ryeos.remote.transfer import RemoteContents, fetch
 from ryeos.sync.checkout import mode_of, remove_tree
 from ryeos.sync.merge import MergeConflict, three_way_merge

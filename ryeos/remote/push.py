@@ -27,8 +27,8 @@ from ryeos.remote.errors import (
     RemoteError,
 )
 from ryeos.remote.link import Link, is_same_head, sized
-from ryeos.remote.node import RemoteHead
 from ryeos.remote.pull import finish_run, merge_head
+from ryeos.remote.replies import RemoteHead
 from ryeos.remote.transfer import exported, send
 from ryeos.sync.entries import MAX_ENTRIES, SizedContent
 from ryeos.sync.objects import SourceManifest, changes_between

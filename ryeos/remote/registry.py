@@ -9,7 +9,6 @@ from typing import Any
 
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
-from lillux.values import dataclass, field
 from ryeos import __version__
 from ryeos.items.errors import NoSigningKeyError, RyeError
 from ryeos.items.refs import ItemRef
@@ -20,7 +19,6 @@ from ryeos.remote.node import (
     BearerCredentials,
     QueryPairs,
     Transport,
-    detail_of,
 )
 from ryeos.remote.registry_settings import (
     CONFIG_PATH,
@@ -35,118 +33,20 @@ from ryeos.remote.registry_settings import (
     registry_reply_error,
     valid_version,
 )
+from ryeos.remote.replies import (
+    BundleReply,
+    PulledReply,
+    detail_of,
+    parse_json,
+    parse_reply,
+    read_bundle,
+    read_pulled,
+    rows_at,
+    unicode_text_at,
+)
 from ryeos.remote.settings import RemoteConfig
 from ryeos.run.workspace import Workspace
 from ryeos.trust.keys import SigningKey
-
-# --- replies --------------------------------------------------------------------------------------
-# What registries answer, as values. Pure. Another shape is an error, `REMOTE_REPLY_INVALID`.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PulledReply:
-    """``GET /v1/pull``; nothing of it is checked but its shape.
-
-    suffix       of the item's file; ``""`` where the registry does not say
-    attestation  a signed document about the rest, or None
-    """
-
-    item_type: str
-    item_id: str
-    version: str
-    content: str = field(repr=False)
-    author: str
-    suffix: str = ""
-    created_at: str = ""
-    attestation: object = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BundleReply:
-    """``GET /v1/bundle/pull``. ``files``: content by path, as it came."""
-
-    bundle_id: str
-    version: str
-    manifest: str = field(repr=False)
-    files: Mapping[str, str] = field(repr=False)
-    author: str
-    created_at: str = ""
-    attestation: object = field(default=None, repr=False)
-
-
-def parse_object(body: bytes, what: str) -> dict[str, Any]:
-    """The JSON object of a body."""
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
-        raise registry_reply_error(what, f"expected JSON, found {body[:60]!r}") from None
-    if not isinstance(value, dict):
-        raise registry_reply_error(what, f"expected a JSON object, found {type(value).__name__}")
-    return value
-
-
-def read_pulled(value: Mapping[str, Any], what: str) -> PulledReply:
-    """The item of a reply."""
-    suffix = value.get("suffix")
-    return PulledReply(
-        item_type=text_at(value, "item_type", what),
-        item_id=text_at(value, "item_id", what),
-        version=text_at(value, "version", what),
-        content=text_at(value, "content", what),
-        author=text_at(value, "author", what),
-        suffix=suffix if isinstance(suffix, str) else "",
-        created_at=str(value.get("created_at") or ""),
-        attestation=value.get("attestation"),
-    )
-
-
-def read_bundle(value: Mapping[str, Any], what: str) -> BundleReply:
-    """The bundle of a reply."""
-    listed = value.get("files")
-    if not isinstance(listed, dict):
-        raise registry_reply_error(what, "files: expected a mapping of paths")
-    files = {}
-    for path, entry in listed.items():
-        content = entry.get("content") if isinstance(entry, dict) else None
-        if not isinstance(content, str):
-            raise registry_reply_error(what, f"files.{path[:80]!a}.content: expected text")
-        files[path] = content
-    return BundleReply(
-        bundle_id=text_at(value, "bundle_id", what),
-        version=text_at(value, "version", what),
-        manifest=text_at(value, "manifest", what),
-        files=files,
-        author=text_at(value, "author", what),
-        created_at=str(value.get("created_at") or ""),
-        attestation=value.get("attestation"),
-    )
-
-
-def rows_at(value: Mapping[str, Any], key: str, what: str) -> list[dict[str, Any]]:
-    """A list of objects."""
-    found = value.get(key)
-    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
-        raise registry_reply_error(what, f"{key}: expected a list of objects")
-    return found
-
-
-def text_at(value: Mapping[str, Any], key: str, what: str) -> str:
-    """A text that can be written as UTF-8."""
-    found = value.get(key)
-    if not isinstance(found, str) or not _is_unicode(found):
-        raise registry_reply_error(what, f"{key}: expected text, found {found!r:.80}")
-    return found
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-# --- client ---------------------------------------------------------------------------------------
 
 MAX_KEY_REPLY = 16 * 1024
 MAX_ITEM_REPLY = 32 * MIB
@@ -208,7 +108,7 @@ class RegistryClient:
         try:
             pem = body
             if body.lstrip().startswith(b"{"):  # an older form: the PEM in JSON
-                pem = str(parse_object(body, what).get("public_key_pem")).encode()
+                pem = str(_parsed(body, what).get("public_key_pem")).encode()
             return canonical_public_pem(pem)
         except LilluxError as error:
             raise registry_reply_error(what, f"expected a public key as PEM: {error}") from error
@@ -265,7 +165,9 @@ class RegistryClient:
         """
         what = self._what(f"/v1/items/{ref.kind.value}/{ref.id}")
         try:
-            return valid_version(text_at(self.info(ref), "version", what))
+            return valid_version(
+                unicode_text_at(self.info(ref), "version", what, registry_reply_error)
+            )
         except RegistryIdError as error:
             raise registry_reply_error(what, str(error)) from error
 
@@ -335,13 +237,14 @@ class RegistryClient:
     def account(self) -> dict[str, Any]:
         """Whose API key it is: its ``name``, ``namespaces`` and ``signing_keys``."""
         reply = self._request("GET", "/v1/account")
-        text_at(reply, "name", self._what("/v1/account"))
+        unicode_text_at(reply, "name", self._what("/v1/account"), registry_reply_error)
         return reply
 
     def namespaces(self) -> list[dict[str, Any]]:
         """The account's namespaces."""
         reply = self._request("GET", "/v1/namespaces")
-        return rows_at(reply, "namespaces", self._what("/v1/namespaces"))
+        what = self._what("/v1/namespaces")
+        return list(rows_at(reply, "namespaces", what, registry_reply_error))
 
     def claim_namespace(self, name: str) -> dict[str, Any]:
         """Claim a free namespace."""
@@ -380,7 +283,7 @@ class RegistryClient:
         if self.config.api_key:
             self.pin()  # who asks is shown, so that one's own unlisted ones are found
         reply = self._open("GET", path, query, wanted=wanted)
-        rows_at(reply, rows, self._what(path))
+        rows_at(reply, rows, self._what(path), registry_reply_error)
         return reply
 
     def _request(
@@ -395,7 +298,7 @@ class RegistryClient:
     ) -> dict[str, Any]:
         """The JSON object of a request that needs an API key. Raises RyeError `REGISTRY_NO_KEY`."""
         data = None if body is None else json.dumps(body).encode()
-        return parse_object(
+        return _parsed(
             self._raw(method, path, query, data, max_bytes=max_bytes, wanted=wanted),
             self._what(path),
         )
@@ -432,7 +335,7 @@ class RegistryClient:
         max_bytes: int = MAX_SMALL_REPLY,
         wanted: str = "",
     ) -> dict[str, Any]:
-        return parse_object(
+        return _parsed(
             self._exchange(method, path, query, None, max_bytes=max_bytes, wanted=wanted),
             self._what(path),
         )
@@ -480,16 +383,17 @@ class RegistryClient:
         return f"registry {self.name}: {path}"
 
 
+def _parsed(body: bytes, what: str) -> dict[str, Any]:
+    return parse_reply(body, what, registry_reply_error)
+
+
 def _rows_of_list(body: bytes, what: str) -> list[dict[str, Any]]:
     """Rows of a JSON list, or of the first list in an object."""
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
-        raise registry_reply_error(what, f"expected JSON, found {body[:60]!r}") from None
+    value = parse_json(body, what, registry_reply_error)
     rows = value
     if isinstance(value, dict):
         rows = next((one for one in value.values() if isinstance(one, list)), None)
-    return rows_at({"keys": rows}, "keys", what)
+    return list(rows_at({"keys": rows}, "keys", what, registry_reply_error))
 
 
 # --- opening --------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ from ryeos.items.refs import (
     kind_of_directory,
     user_lock,
 )
-from ryeos.remote.registry import BundleReply, RegistryClient
+from ryeos.remote.registry import RegistryClient
 from ryeos.remote.registry_items import verify_bundle_attestation
 from ryeos.remote.registry_settings import (
     registry_reply_error,
@@ -51,6 +51,7 @@ from ryeos.remote.registry_settings import (
     valid_version,
     version_key,
 )
+from ryeos.remote.replies import BundleReply
 from ryeos.sync.paths import item_source
 from ryeos.trust.bundles import (
     BUNDLES_FOLDER,

@@ -35,7 +35,6 @@ from ryeos.items.refs import (
     parse_reference,
 )
 from ryeos.items.replaced import keep_replaced
-from ryeos.remote.registry import BundleReply, PulledReply
 from ryeos.remote.registry_settings import (
     LocalEditError,
     RegistryIdError,
@@ -44,6 +43,7 @@ from ryeos.remote.registry_settings import (
     pulled_item_error,
     valid_version,
 )
+from ryeos.remote.replies import BundleReply, PulledReply
 from ryeos.remote.requests import verify_document
 from ryeos.trust.file_types import extract
 from ryeos.trust.keys import SigningKey

@@ -35,9 +35,10 @@ from ryeos.items.errors import (
 from ryeos.items.refs import SYSTEM, ItemRef, Kind, Reference, Space
 from ryeos.remote.errors import RemoteError, RemoteUnreachableError
 from ryeos.remote.link import Link, RemoteEnvironment, open_link
-from ryeos.remote.node import Node, RemoteExecution
+from ryeos.remote.node import Node
 from ryeos.remote.pull import pull
 from ryeos.remote.push import PushResult, naming_merged, push
+from ryeos.remote.replies import RemoteExecution
 from ryeos.remote.secrets import LocalSecrets
 from ryeos.remote.transfer import fetch, fetch_available
 from ryeos.run.engine import parameters_for

@@ -27,7 +27,8 @@ from lillux.variables import NEVER_FROM_DOTENV
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import AI_DIRECTORY, user_lock
 from ryeos.remote.errors import RemoteError, RemoteReplyError
-from ryeos.remote.node import Node, rows_at
+from ryeos.remote.node import Node
+from ryeos.remote.replies import rows_at
 from ryeos.remote.requests import principal_id
 from ryeos.remote.settings import is_loopback
 

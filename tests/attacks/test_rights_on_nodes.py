@@ -11,7 +11,7 @@ import pytest
 from lillux.errors import LilluxError
 from lillux.signing import generate_keypair
 from lillux.supervisor import can_supervise
-from ryeos.remote.node import RemoteExecution
+from ryeos.remote.replies import RemoteExecution
 from ryeos.remote.run import node_statement
 from tests.support.node import Node
 from tests.support.remote_projects import RemoteProject

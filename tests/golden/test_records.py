@@ -40,7 +40,7 @@ from ryeos.graph.run_log import (
     state_of,
 )
 from ryeos.items.refs import SYSTEM, Kind, Space
-from ryeos.remote.node import (
+from ryeos.remote.replies import (
     parse_reply,
     read_executed,
     read_head,

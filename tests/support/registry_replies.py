@@ -9,8 +9,8 @@ from lillux.signing import compute_key_fingerprint, generate_keypair
 from lillux.values import dataclass, field, replace
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import ItemRef, Kind
-from ryeos.remote.registry import PulledReply
 from ryeos.remote.registry_settings import RegistryPin
+from ryeos.remote.replies import PulledReply
 from ryeos.trust.keys import SigningKey
 from ryeos.trust.signature import SignedText, compose, form_for, split
 from tests.support.http_servers import Exchange, Server

@@ -7,8 +7,8 @@ from lillux.signing import generate_keypair
 from lillux.values import replace
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import ItemRef, Kind
-from ryeos.remote.registry import BundleReply, PulledReply
 from ryeos.remote.registry_items import BUNDLE, ITEM, verify_bundle_attestation, verify_pulled
+from ryeos.remote.replies import BundleReply, PulledReply
 from ryeos.remote.requests import sign_document
 from ryeos.trust.keys import SigningKey
 from tests.support.registry_replies import AUTHOR, Forge, is_refused

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from lillux.values import replace
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import ItemRef, Kind
-from ryeos.remote.registry import PulledReply
 from ryeos.remote.registry_items import verify_pulled
+from ryeos.remote.replies import PulledReply
 from tests.support.registry import item_text
 from tests.support.registry_replies import AUTHOR, Forge, is_refused
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ryeos.remote.errors import RemoteError, RemoteReplyError
-from ryeos.remote.node import (
+from ryeos.remote.replies import (
     RemoteHead,
     UserSpaceHead,
     actual_head,

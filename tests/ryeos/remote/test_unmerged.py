@@ -9,9 +9,9 @@ import pytest
 from ryeos.items.errors import RyeError, error_envelope
 from ryeos.remote.conflicts import ConflictFolder
 from ryeos.remote.errors import RemoteConflictError, RemoteError
-from ryeos.remote.node import RemoteExecution
 from ryeos.remote.pull import MOST, MergedRuns, pull
 from ryeos.remote.push import push
+from ryeos.remote.replies import RemoteExecution
 from ryeos.remote.run import FinishedRun, RemoteRun, execute
 from ryeos.remote.settle import UNMERGED, VersionChoice, pull_run, resolve
 from tests.support.errors import coded
