@@ -10,6 +10,7 @@ raised is made of its place (``files['a.py'].size``), of what was expected, and 
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -77,6 +78,9 @@ LEFT_OUT = Mark("left out")
 REQUIRED = Mark("required")
 """The key has to be in the document, though the field has a default."""
 
+FLAT = Mark("flat")
+"""The type is a shape whose keys stand in the same document."""
+
 OTHERS = Mark("others")
 """The field holds all keys that no field is for."""
 
@@ -95,6 +99,7 @@ class Member:
     is_required: bool
     is_left_out: bool
     is_others: bool
+    flat: type | None
 
 
 _MEMBERS: dict[type, tuple[Member, ...]] = {}
@@ -112,7 +117,7 @@ def members(shape: type) -> tuple[Member, ...]:
 
 
 def _member(name: str, hint: object, default: Callable[[], Any] | None) -> Member:
-    extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    kind, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     form = form_of(hint)
     return Member(
         name=name,
@@ -122,6 +127,7 @@ def _member(name: str, hint: object, default: Callable[[], Any] | None) -> Membe
         is_required=REQUIRED in extras or (default is None and form.absent is ABSENT),
         is_left_out=LEFT_OUT in extras,
         is_others=OTHERS in extras,
+        flat=kind if FLAT in extras else None,
     )
 
 
@@ -136,7 +142,9 @@ def read(shape: type[_T], value: Mapping[str, Any], wrong: Wrong, place: str = "
         found = value.get(one.key, ABSENT)
         if form.is_blank_absent and (found is None or found == ""):
             found = ABSENT
-        if one.is_others:
+        if one.flat:
+            made[one.name] = read(one.flat, value, wrong, place)
+        elif one.is_others:
             known = {member.key for member in members(shape)}
             made[one.name] = {key: other for key, other in value.items() if key not in known}
         elif found is not ABSENT:
@@ -153,11 +161,32 @@ def write(value: object) -> dict[str, Any]:
     written: dict[str, Any] = {}
     for one in members(type(value)):
         found = getattr(value, one.name)
-        if one.is_others:
+        if one.flat:
+            written |= write(found)
+        elif one.is_others:
             written = {**found, **written}
         elif not (one.is_left_out and one.default and found == one.default()):
             written[one.key] = found if one.form.written is None else one.form.written(found)
     return written
+
+
+def of_values(shape: type[_T], values: Mapping[str, Any]) -> _T:
+    """The value whose fields are found by their names in a mapping, like a row, as they are."""
+    return of_each(shape, values.__getitem__)
+
+
+def of_attributes(shape: type[_T], source: object) -> _T:
+    """The value whose fields are found as attributes of a larger one, as they are."""
+    return of_each(shape, partial(getattr, source))
+
+
+def of_each(shape: type[_T], found: Callable[[str], Any]) -> _T:
+    """The value whose fields are what ``found`` gives for their names."""
+    values = {
+        one.name: of_each(one.flat, found) if one.flat else found(one.name)
+        for one in members(shape)
+    }
+    return shape(**values)
 
 
 def schema(shape: type, title: Callable[[str], str] = str) -> dict[str, Any]:
@@ -165,7 +194,7 @@ def schema(shape: type, title: Callable[[str], str] = str) -> dict[str, Any]:
 
     Other shapes in it are references, which `definitions` has.
     """
-    fields = [one for one in members(shape) if not one.is_others]
+    fields = list(_flat_members(shape))
     described: dict[str, Any] = {
         "properties": {one.key: _described_member(one, title) for one in fields},
         "type": "object",
@@ -176,12 +205,20 @@ def schema(shape: type, title: Callable[[str], str] = str) -> dict[str, Any]:
     return {**described, "title": shape.__name__, "description": cleaned(shape.__doc__ or "")}
 
 
+def _flat_members(shape: type) -> Iterator[Member]:
+    for one in members(shape):
+        if one.flat:
+            yield from _flat_members(one.flat)
+        elif not one.is_others:
+            yield one
+
+
 def _described_member(member: Member, title: Callable[[str], str]) -> dict[str, Any]:
     described = dict(member.form.described)
-    if "$ref" not in described:
+    if not any("$ref" in one for one in (described, *described.get("anyOf", ()))):
         described["title"] = title(member.key)
-    if member.default is not None:
-        default, written = member.default(), member.form.written
+    default, written = member.default and member.default(), member.form.written
+    if default is not None:
         described["default"] = default if written is None else written(default)
     return described
 
@@ -193,16 +230,25 @@ def cleaned(text: str) -> str:
     return cleandoc(text)
 
 
+SCHEMAS = "#/components/schemas/"
+"""What references to shapes begin with; `full_name` follows."""
+
+
+def full_name(shape: type) -> str:
+    """The name of a shape, with its module: unique where two have the same name."""
+    return f"{shape.__module__}.{shape.__qualname__}".replace(".", "__")
+
+
 def definitions(shape: type, title: Callable[[str], str] = str) -> dict[str, dict[str, Any]]:
-    """The schemas of a shape and of all that it is made of, by their names."""
-    return {one.__name__: schema(one, title) for one in _all_parts(shape, set())}
+    """The schemas of a shape and of all that it is made of, by their full names."""
+    return {full_name(one): schema(one, title) for one in _all_parts(shape, set())}
 
 
 def _all_parts(shape: type, seen: set[type]) -> Iterator[type]:
     if shape not in seen:
         seen.add(shape)
         yield shape
-        for member in members(shape):
+        for member in _flat_members(shape):
             for part in member.form.parts:
                 yield from _all_parts(part, seen)
 
@@ -306,7 +352,7 @@ def _nested(shape: type) -> Form:
     return Form(
         "an object",
         is_mapping,
-        {"$ref": f"#/components/schemas/{shape.__name__}"},
+        {"$ref": f"{SCHEMAS}{full_name(shape)}"},
         make=lambda value, place, wrong: read(shape, value, wrong, place),
         written=write,
         parts=(shape,),

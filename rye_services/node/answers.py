@@ -4,12 +4,15 @@ A field that is not always there has a default. Tests hold real answers to them
 (``tests/rye_services/web/test_openapi.py``, ``tests/rye_services/web/test_schemathesis.py``).
 """
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from lillux.shapes import FLAT, Key
+from lillux.values import dataclass, field
 
 
-class StatusAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusAnswer:
     """How busy a node is, and what it can execute."""
 
     node_id: str
@@ -17,10 +20,11 @@ class StatusAnswer(BaseModel):
     healthy: bool
     active: int
     max_concurrent: int
-    capabilities: dict[str, list[Any]]
+    capabilities: Mapping[str, tuple[Any, ...]]
 
 
-class IdentityAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdentityAnswer:
     """Who a node is: its keys, signed by itself."""
 
     kind: str
@@ -30,33 +34,37 @@ class IdentityAnswer(BaseModel):
     created_at: str
     public_key_pem: str
     items_key: str = ""
-    previous: list[dict[str, Any]] = []
-    signature: Any = Field(alias="_signature", default=None)
+    previous: tuple[Mapping[str, Any], ...] = ()
+    signature: Annotated[Any, Key("_signature")] = None
 
 
 # --- objects and pushes ---------------------------------------------------------------------------
 
 
-class PresentAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresentAnswer:
     """Which digests are in the store, and which are not."""
 
-    present: list[str]
-    missing: list[str]
+    present: tuple[str, ...]
+    missing: tuple[str, ...]
 
 
-class StoredAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredAnswer:
     """The digests that were stored."""
 
-    stored: list[str]
+    stored: tuple[str, ...]
 
 
-class EntriesAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntriesAnswer:
     """What is there of the digests that were asked for."""
 
-    entries: list[dict[str, Any]]
+    entries: tuple[Mapping[str, Any], ...]
 
 
-class PushAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushAnswer:
     """The head that a push made."""
 
     status: Literal["ok"]
@@ -68,7 +76,8 @@ class PushAnswer(BaseModel):
     snapshot_revision: int
 
 
-class UserSpaceAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserSpaceAnswer:
     """The user space as it is now."""
 
     user_manifest_hash: str
@@ -76,17 +85,19 @@ class UserSpaceAnswer(BaseModel):
     snapshot_revision: int
     remote_name: str
     pushed_at: str | None = None
-    left_out: list[dict[str, str]] = []
+    left_out: tuple[Mapping[str, str], ...] = ()
 
 
-class LostAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostAnswer:
     """A snapshot that the node has lost; when an operator accepted that, null before."""
 
     hash: str
     accepted_at: str | None
 
 
-class PushTerms(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushTerms:
     """What a push that follows has to know.
 
     takes_changes       whether `/push` takes ``changes`` and ``entries``
@@ -99,13 +110,14 @@ class PushTerms(BaseModel):
     user_manifest_hash: str | None
 
 
-class HistoryAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryAnswer:
     """The snapshots that led to the head of a project, the newest first."""
 
     project_path: str
     head: str
     revision: int
-    snapshots: list[dict[str, Any]]
+    snapshots: tuple[Mapping[str, Any], ...]
     remote_name: str
     lost: LostAnswer | None
     push_terms: PushTerms
@@ -114,7 +126,8 @@ class HistoryAnswer(BaseModel):
 # --- executions -----------------------------------------------------------------------------------
 
 
-class ExecutionAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionAnswer:
     """What an execution made, or that it was accepted; ``detail`` for a delivery that came before.
 
     ``result`` is the answer of the item, and ``status`` its own.
@@ -122,50 +135,54 @@ class ExecutionAnswer(BaseModel):
 
     status: str = ""
     thread_id: str = ""
-    is_async: bool = Field(default=False, alias="async")
+    is_async: Annotated[bool, Key("async")] = False
     message: str = ""
     detail: str = ""
-    result: dict[str, Any] = {}
+    result: Mapping[str, Any] = field(default_factory=dict)
     snapshot_hash: str | None = None
     merge_type: str | None = None
     execution_snapshot_hash: str | None = None
     runtime_outputs_bundle_hash: str | None = None
-    new_object_hashes: list[str] = []
+    new_object_hashes: tuple[str, ...] = ()
     system_version: str = ""
     callee_thread_id: str | None = None
-    conflicts: dict[str, Any] = {}
+    conflicts: Mapping[str, Any] = field(default_factory=dict)
     unmerged_snapshot: str = ""
-    masked_paths: list[str] = []
-    left_out: list[dict[str, str]] = []
-    warnings: list[str] = []
+    masked_paths: tuple[str, ...] = ()
+    left_out: tuple[Mapping[str, str], ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
-class AcceptedAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedAnswer:
     """An execution that was accepted; ``queue_place`` is 0 for one that has a place."""
 
     status: Literal["accepted"]
     thread_id: str
-    is_async: bool = Field(alias="async")
+    is_async: Annotated[bool, Key("async")]
     queue_place: int
     message: str
 
 
-class CancelAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelAnswer:
     """The state of an execution that a user wants to end."""
 
     thread_id: str
     state: str
 
 
-class LogAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogAnswer:
     """Pieces of what programs wrote; ``after`` is the number of the last one."""
 
-    pieces: list[dict[str, Any]]
+    pieces: tuple[Mapping[str, Any], ...]
     after: int
     state: str
 
 
-class ThreadAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadAnswer:
     """An execution as its row has it.
 
     One that is asked for by its id has ``parameters``, the names of those that are secret, and once
@@ -203,51 +220,56 @@ class ThreadAnswer(BaseModel):
     cancelled_by: str | None = None
     warnings: Any = None
     log_bytes: int | None = None
-    parameters: dict[str, Any] | None = None
-    parameters_left_out: list[str] = []
+    parameters: Mapping[str, Any] | None = None
+    parameters_left_out: tuple[str, ...] = ()
     result: Any = None
     execution_status: str = ""
-    execution_errors: list[dict[str, Any]] = []
+    execution_errors: tuple[Mapping[str, Any], ...] = ()
     runtime_output_files: int = 0
 
 
-class ThreadsAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadsAnswer:
     """The executions of a user, the newest first."""
 
-    threads: list[ThreadAnswer]
+    threads: tuple[ThreadAnswer, ...]
     remote_name: str
 
 
 # --- keys and storage -----------------------------------------------------------------------------
 
 
-class AuthorizedAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorizedAnswer:
     """A key that was let in."""
 
     fingerprint: str
     label: str
-    scopes: list[str]
+    scopes: tuple[str, ...]
     authorized_by: str
 
 
-class AuthorizedKeyAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorizedKeyAnswer:
     """A key that may sign requests."""
 
     fingerprint: str
     label: str
-    scopes: list[str]
+    scopes: tuple[str, ...]
     created_via: str
     created_at: str
     expires_at: str | None
 
 
-class AuthorizedKeysAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorizedKeysAnswer:
     """The keys that may sign requests."""
 
-    keys: list[AuthorizedKeyAnswer]
+    keys: tuple[AuthorizedKeyAnswer, ...]
 
 
-class AuditEntryAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntryAnswer:
     """A change of what may be done."""
 
     id: int
@@ -256,23 +278,26 @@ class AuditEntryAnswer(BaseModel):
     address: str
     action: str
     target: str
-    details: dict[str, Any] | None
+    details: Mapping[str, Any] | None
 
 
-class AuditAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditAnswer:
     """Changes, the newest first; ``next`` is the ``before`` of the next page."""
 
-    entries: list[AuditEntryAnswer]
+    entries: tuple[AuditEntryAnswer, ...]
     next: int | None
 
 
-class RevokedAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevokedAnswer:
     """What counts no longer."""
 
     revoked: str
 
 
-class UserGarbageAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserGarbageAnswer:
     """What a collection did for one user; ``code``, ``problem`` and ``hint`` where it refused."""
 
     user_id: str
@@ -287,26 +312,29 @@ class UserGarbageAnswer(BaseModel):
     hint: str = ""
 
 
-class GarbageAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GarbageAnswer:
     """What a collection did, user by user."""
 
     status: Literal["ok"]
     dry_run: bool
-    users: list[UserGarbageAnswer]
+    users: tuple[UserGarbageAnswer, ...]
 
 
 # --- secrets and webhooks -------------------------------------------------------------------------
 
 
-class SecretsStoredAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretsStoredAnswer:
     """Which secrets were kept, and which were passed over."""
 
-    stored: list[str]
+    stored: tuple[str, ...]
     count: int
-    skipped: list[dict[str, str]]
+    skipped: tuple[Mapping[str, str], ...]
 
 
-class SecretEntryAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretEntryAnswer:
     """A secret, without its value."""
 
     name: str
@@ -314,31 +342,36 @@ class SecretEntryAnswer(BaseModel):
     updated_at: str
 
 
-class SecretsAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretsAnswer:
     """The secrets of a user, without their values."""
 
-    secrets: list[SecretEntryAnswer]
+    secrets: tuple[SecretEntryAnswer, ...]
 
 
-class SealedStoredAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedStoredAnswer:
     """The name of the secret that was kept."""
 
     stored: str
 
 
-class NamesAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamesAnswer:
     """The names of the secrets of a user."""
 
-    names: list[str]
+    names: tuple[str, ...]
 
 
-class DeletedAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedAnswer:
     """The name of what was forgotten."""
 
     deleted: str
 
 
-class NewBindingAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewBindingAnswer:
     """A new hook; its ``hmac_secret`` is shown this once."""
 
     hook_id: str
@@ -346,10 +379,11 @@ class NewBindingAnswer(BaseModel):
     item_id: str
     project_path: str
     has_secret_envelope: bool
-    vault_keys: list[str]
+    vault_keys: tuple[str, ...]
 
 
-class BindingAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BindingAnswer:
     """What a hook executes."""
 
     hook_id: str
@@ -359,62 +393,68 @@ class BindingAnswer(BaseModel):
     created_at: str
     revoked_at: str | None
     has_secret_envelope: bool
-    vault_keys: list[str]
+    vault_keys: tuple[str, ...]
     owner: str
 
 
-class BindingsAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BindingsAnswer:
     """The hooks of a user, the newest first."""
 
-    bindings: list[BindingAnswer]
+    bindings: tuple[BindingAnswer, ...]
 
 
 # --- people, teams and projects -------------------------------------------------------------------
 
 
-class MembershipAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MembershipAnswer:
     """A team of the caller, and what they may there."""
 
     team_id: str
     role: str
 
 
-class AccountAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountAnswer:
     """Who the caller is. ``team`` and ``role`` are of a token that is for one team."""
 
     user_id: str
     key_id: str
-    scopes: list[str] | None
+    scopes: tuple[str, ...] | None
     team: str | None
     role: str | None
-    teams: list[MembershipAnswer]
+    teams: tuple[MembershipAnswer, ...]
 
 
-class PersonKeyAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonKeyAnswer:
     """A further key of a person; ``scopes`` null: whatever the person may do."""
 
     fingerprint: str
     label: str
-    scopes: list[str] | None
+    scopes: tuple[str, ...] | None
     created_at: str
     created_by: str
     expires_at: str | None
 
 
-class PersonKeysAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonKeysAnswer:
     """The keys of a person; ``first`` is the one that the operator let in."""
 
     first: str | None
-    keys: list[PersonKeyAnswer]
+    keys: tuple[PersonKeyAnswer, ...]
 
 
-class TokenAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenAnswer:
     """A token, without its text."""
 
     id: str
     name: str
     key_prefix: str
-    scopes: list[str] | None
+    scopes: tuple[str, ...] | None
     created_at: str
     expires_at: str | None
     revoked_at: str | None
@@ -423,25 +463,30 @@ class TokenAnswer(BaseModel):
     created_by: str | None
 
 
-class TokensAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokensAnswer:
     """Tokens, the newest first."""
 
-    tokens: list[TokenAnswer]
+    tokens: tuple[TokenAnswer, ...]
 
 
-class NewTokenAnswer(TokenAnswer):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTokenAnswer:
     """A new token; its text is shown this once."""
 
+    facts: Annotated[TokenAnswer, FLAT]
     token: str
 
 
-class TeamsAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamsAnswer:
     """The teams of the caller."""
 
-    teams: list[MembershipAnswer]
+    teams: tuple[MembershipAnswer, ...]
 
 
-class MemberAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberAnswer:
     """A member of a team."""
 
     team_id: str
@@ -449,31 +494,36 @@ class MemberAnswer(BaseModel):
     role: str
 
 
-class KnownMemberAnswer(MemberAnswer):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownMemberAnswer:
     """A member, and who made them one when."""
 
+    facts: Annotated[MemberAnswer, FLAT]
     added_at: str
     added_by: str
 
 
-class TeamAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamAnswer:
     """A team, its members, and how much it stores."""
 
     team_id: str
-    members: list[KnownMemberAnswer]
+    members: tuple[KnownMemberAnswer, ...]
     stored_bytes: int
     allowed_bytes: int
 
 
-class RemovedMemberAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovedMemberAnswer:
     """Who is a member no longer, and which of their runs were ended."""
 
     team_id: str
     user_id: str
-    cancelled: list[str]
+    cancelled: tuple[str, ...]
 
 
-class InvitationAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvitationAnswer:
     """An invitation, without its text."""
 
     id: str
@@ -487,26 +537,31 @@ class InvitationAnswer(BaseModel):
     used_by: str | None
 
 
-class NewInvitationAnswer(InvitationAnswer):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewInvitationAnswer:
     """A new invitation; its text is shown this once."""
 
+    facts: Annotated[InvitationAnswer, FLAT]
     invitation: str
 
 
-class InvitationsAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvitationsAnswer:
     """Invitations, the newest first."""
 
-    invitations: list[InvitationAnswer]
+    invitations: tuple[InvitationAnswer, ...]
 
 
-class JoinedAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedAnswer:
     """The team that a user is a member of now; null: they may use the node."""
 
     team_id: str | None
     role: str | None
 
 
-class ProjectAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectAnswer:
     """A project and its head."""
 
     project_path: str
@@ -515,14 +570,16 @@ class ProjectAnswer(BaseModel):
     pushed_at: str
 
 
-class ProjectsAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectsAnswer:
     """The projects of an owner."""
 
     owner: str
-    projects: list[ProjectAnswer]
+    projects: tuple[ProjectAnswer, ...]
 
 
-class MovedAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedAnswer:
     """A project that was moved; ``webhooks``: how many of its former owner ended."""
 
     status: Literal["moved"]
@@ -536,7 +593,8 @@ class MovedAnswer(BaseModel):
     webhooks: int
 
 
-class NewSignInAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSignInAnswer:
     """A machine that waits: its secret, and what its person types where."""
 
     device_code: str
@@ -546,7 +604,8 @@ class NewSignInAnswer(BaseModel):
     expires_in_s: int
 
 
-class SignInStateAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignInStateAnswer:
     """How the sign-in of a machine is."""
 
     state: Literal["waiting", "approved", "refused", "over"]

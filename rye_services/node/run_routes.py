@@ -33,7 +33,7 @@ from rye_services.people.credentials import EXECUTE, THREADS, Principal, Role
 from rye_services.process.server import every
 from rye_services.refusal import RefusedError
 from rye_services.web.http import RequestProblem, described, refusals
-from rye_services.web.openapi import Responses, answers, refuses
+from rye_services.web.openapi import Responses, answer, answers, refuses
 from ryeos.remote.secrets import EnvelopeError
 from ryeos.sync.objects import ContentStore, execution_snapshot_of, outputs_bundle_of
 
@@ -42,13 +42,10 @@ from ryeos.sync.objects import ContentStore, execution_snapshot_of, outputs_bund
 ACCEPTED, HTTP_ACCEPTED = "accepted", 202
 _EXECUTED: Responses = {
     **answers(ExecutionAnswer, 404, 409, 503),
-    HTTP_ACCEPTED: {"model": AcceptedAnswer, "description": "It waits for its turn, or runs"},
+    HTTP_ACCEPTED: answer(AcceptedAnswer, "It waits for its turn, or runs"),
 }
 _LOG: Responses = {
-    200: {
-        "model": LogAnswer,
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
-    },
+    200: answer(LogAnswer, others={"text/event-stream": {"schema": {"type": "string"}}}),
     **refuses(404),
 }
 _LISTEN_S = 1.0

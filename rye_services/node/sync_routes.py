@@ -44,7 +44,7 @@ from rye_services.people.callers import owner_caller
 from rye_services.people.credentials import OBJECTS, PUSH, THREADS, Principal, Role, allows
 from rye_services.people.teams import RoleError
 from rye_services.web.http import RequestProblem, described, weight_of
-from rye_services.web.openapi import answers
+from rye_services.web.openapi import answer, answers
 from ryeos.sync.entries import MEDIA_TYPE, PUT_HEADER, read_entries
 from ryeos.sync.objects import EntryError, ManifestChanges
 
@@ -58,10 +58,9 @@ Fetcher = Annotated[Principal, owner_caller(OBJECTS, Role.READ)]
 
 _JSON = "application/json"
 _ENTRIES_ANSWERED: dict[int | str, dict[str, Any]] = {
-    200: {
-        "model": EntriesAnswer,
-        "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
-    }
+    200: answer(
+        EntriesAnswer, others={MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}}
+    )
 }
 
 

@@ -277,11 +277,11 @@ def namespace_error(name: str, problem: str) -> RefusedError:
 
 
 @dataclass(frozen=True, slots=True)
-class Namespace:
-    """A claimed namespace: its owner is an account, or the fingerprint of a key without one."""
+class NamespaceFacts:
+    """A namespace and whose it is."""
 
     name: str
-    owner: str
+    owner: str  # an account, or the fingerprint of a key without one
     claimed_at: str
 
 
@@ -319,14 +319,14 @@ class Namespaces:
         """Whose it is, None where it is free."""
         return None if (found := self.find(name)) is None else found.owner
 
-    def find(self, name: str) -> Namespace | None:
+    def find(self, name: str) -> NamespaceFacts | None:
         """The claimed namespace of this name."""
         wanted = select(namespaces).where(namespaces.c.folded == folded_namespace(name))
         with self._database.reading() as connection:
             row = connection.execute(wanted).first()
         return None if row is None else _namespace(row)
 
-    def of(self, owner: str) -> tuple[Namespace, ...]:
+    def of(self, owner: str) -> tuple[NamespaceFacts, ...]:
         """Everything that an owner claimed, by name."""
         wanted = select(namespaces).where(namespaces.c.owner == owner).order_by(namespaces.c.name)
         with self._database.reading() as connection:
@@ -386,8 +386,8 @@ def _require_claimable(connection: Connection, name: str, folded: str, owner: st
         raise namespace_error(name, f"expected at most {MAX_NAMESPACES} of one owner")
 
 
-def _namespace(row: Row[Any]) -> Namespace:
-    return Namespace(row.name, row.owner, row.claimed_at)
+def _namespace(row: Row[Any]) -> NamespaceFacts:
+    return NamespaceFacts(row.name, row.owner, row.claimed_at)
 
 
 # --- key claims -----------------------------------------------------------------------------------

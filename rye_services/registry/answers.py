@@ -1,22 +1,24 @@
-"""The answers of a registry, made and described. Pure but for the key that signs them.
+"""The answers of a registry, as shapes: what is answered, and described. Pure but for its key.
 
-The models describe, and make none. Tests hold real answers to them
-(``tests/rye_services/web/test_openapi.py``, ``tests/rye_services/web/test_schemathesis.py``).
+Tests hold real answers to the description: ``tests/rye_services/web/test_openapi.py``,
+``tests/rye_services/web/test_schemathesis.py``.
 """
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel
-
+from lillux.shapes import FLAT, LEFT_OUT
+from lillux.values import dataclass
 from rye_services.process.keys import NodeKeys
-from rye_services.registry.bundles import PulledBundle, ShownBundle
+from rye_services.registry.accounts import NamespaceFacts
+from rye_services.registry.bundles import ListedBundle, PulledBundle
 from rye_services.registry.items import (
+    ListedItem,
+    ListedVersion,
     PublishedVersion,
-    ShownItem,
-    ShownVersion,
     shown_rights,
 )
-from rye_services.registry.names import ItemName
+from rye_services.registry.names import ItemFacts
 from rye_services.registry.services import RegistryServices
 from ryeos.remote.requests import sign_document
 from ryeos.sync.paths import signature_info
@@ -24,38 +26,45 @@ from ryeos.sync.paths import signature_info
 ATTESTATION, BUNDLE_ATTESTATION = "registry-item/v1", "registry-bundle/v1"
 
 
-def item_facts(name: ItemName) -> dict[str, Any]:
-    """Which item it is, in every way that clients ask for it."""
-    return {
-        "item_type": name.kind.value,
-        "item_id": name.id,
-        "namespace": name.namespace,
-        "category": name.category,
-        "name": name.name,
-    }
-
-
-def pushed(kept: PublishedVersion, services: RegistryServices, *, skipped: bool) -> dict[str, Any]:
+def pushed(
+    kept: PublishedVersion, services: RegistryServices, *, skipped: bool
+) -> "PushedItemAnswer":
     """The answer to the publisher. ``skipped``: it was there already, with the same content."""
-    return {
-        "status": "published",
-        **({"skipped": True} if skipped else {}),
-        **_version_facts(kept),
-        "signed_content": kept.content,
-        "attestation": attestation(kept, services),
-    }
+    return PushedItemAnswer(
+        facts=_version_facts(kept, services),
+        status="published",
+        skipped=skipped,
+        signed_content=kept.content,
+    )
 
 
-def pulled(found: PublishedVersion, services: RegistryServices) -> dict[str, Any]:
+def pulled(
+    found: PublishedVersion, services: RegistryServices, versions: tuple[str, ...]
+) -> "PulledItemAnswer":
     """An item, as who pulls it gets it."""
-    return {
-        **_version_facts(found),
-        "content": found.content,
-        "changelog": found.changelog,
-        "metadata": found.metadata or {},
-        "created_at": found.created_at,
-        "attestation": attestation(found, services),
-    }
+    return PulledItemAnswer(
+        facts=_version_facts(found, services),
+        content=found.content,
+        changelog=found.changelog,
+        metadata=found.metadata or {},
+        created_at=found.created_at,
+        versions=versions,
+    )
+
+
+def _version_facts(found: PublishedVersion, services: RegistryServices) -> "VersionFacts":
+    path = f".ai/{found.name.kind.directory}/{found.name.id}{found.suffix}"
+    return VersionFacts(
+        facts=found.name.facts,
+        version=found.version,
+        suffix=found.suffix,
+        author=found.author,
+        publisher=found.publisher,
+        sha256=found.sha256,
+        signature=signature_info(found.name.kind, path, found.content),
+        sandbox=shown_rights(found),
+        attestation=attestation(found, services),
+    )
 
 
 def attestation(found: PublishedVersion, services: RegistryServices) -> dict[str, Any]:
@@ -93,148 +102,80 @@ def bundle_attestation(found: PulledBundle, keys: NodeKeys) -> dict[str, Any]:
     return sign_document(document, keys.signing, found.created_at)
 
 
-def shown_bundle(bundle: ShownBundle) -> dict[str, Any]:
-    """A bundle in a list."""
-    return {name: getattr(bundle, name) for name in ShownBundle.__slots__}
+# --- items ----------------------------------------------------------------------------------------
 
 
-def shown_item(item: ShownItem) -> dict[str, Any]:
-    """An item in a list."""
-    return {
-        **item_facts(item.name),
-        "title": item.title,
-        "description": item.description,
-        "version": item.version,
-        "author": item.author,
-        "visibility": item.visibility,
-        "download_count": item.download_count,
-        "created_at": item.created_at,
-        "updated_at": item.updated_at,
-    }
-
-
-def shown_version(version: ShownVersion) -> dict[str, Any]:
-    """A version in the list of an item's."""
-    return {
-        "version": version.version,
-        "author": version.author,
-        "created_at": version.created_at,
-        "changelog": version.changelog,
-        "sha256": version.sha256,
-        "deleted": version.is_deleted,
-    }
-
-
-def _version_facts(found: PublishedVersion) -> dict[str, Any]:
-    path = f".ai/{found.name.kind.directory}/{found.name.id}{found.suffix}"
-    return {
-        **item_facts(found.name),
-        "version": found.version,
-        "suffix": found.suffix,
-        "author": found.author,
-        "publisher": found.publisher,
-        "sha256": found.sha256,
-        "signature": signature_info(found.name.kind, path, found.content),
-        "sandbox": shown_rights(found),
-    }
-
-
-# --- as the OpenAPI document describes them: items ------------------------------------------------
-
-
-class ItemFacts(BaseModel):
-    """Which item it is."""
-
-    item_type: str
-    item_id: str
-    namespace: str
-    category: str
-    name: str
-
-
-class VersionFacts(ItemFacts):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionFacts:
     """A version of an item. ``publisher``: the key that it was sent signed with."""
 
+    facts: Annotated[ItemFacts, FLAT]
     version: str
     suffix: str
     author: str
     publisher: str | None
     sha256: str
-    signature: dict[str, str] | None
-    sandbox: dict[str, Any] | None
-    attestation: dict[str, Any]
+    signature: Mapping[str, str] | None
+    sandbox: Mapping[str, Any] | None
+    attestation: Mapping[str, Any]
 
 
-class PushedItemAnswer(VersionFacts):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushedItemAnswer:
     """A version that was published; ``skipped``: it was there already, with the same content."""
 
+    facts: Annotated[VersionFacts, FLAT]
     status: Literal["published"]
-    skipped: bool = False
+    skipped: Annotated[bool, LEFT_OUT] = False
     signed_content: str
 
 
-class PulledItemAnswer(VersionFacts):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PulledItemAnswer:
     """A version as the registry signed it, and which versions there are."""
 
+    facts: Annotated[VersionFacts, FLAT]
     content: str
     changelog: str
-    metadata: dict[str, Any]
+    metadata: Mapping[str, Any]
     created_at: str
-    versions: list[str]
+    versions: tuple[str, ...]
 
 
-class ListedItem(ItemFacts):
-    """An item in a list."""
-
-    title: str
-    description: str
-    version: str
-    author: str
-    visibility: str
-    download_count: int
-    created_at: str
-    updated_at: str
-
-
-class ListedVersion(BaseModel):
-    """A version in the list of an item's."""
-
-    version: str
-    author: str
-    created_at: str
-    changelog: str
-    sha256: str
-    deleted: bool
-
-
-class ItemAnswer(ListedItem):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemAnswer:
     """An item without its content, and all its versions."""
 
-    versions: list[ListedVersion]
+    item: Annotated[ListedItem, FLAT]
+    versions: tuple[ListedVersion, ...]
 
 
-class FoundItemsAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundItemsAnswer:
     """A part of what was found, and how much there is."""
 
-    results: list[ListedItem]
+    results: tuple[ListedItem, ...]
     total: int
     limit: int
     offset: int
 
 
-class DeletedItemAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedItemAnswer:
     """The versions that are gone; ``version`` as it was asked for."""
 
     status: Literal["deleted"]
     item_type: str
     item_id: str
     version: str | None
-    deleted_versions: list[str]
+    deleted_versions: tuple[str, ...]
 
 
-class ItemVisibilityAnswer(ItemFacts):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemVisibilityAnswer:
     """Whether lists show an item now, and before."""
 
+    facts: Annotated[ItemFacts, FLAT]
     status: Literal["updated"]
     visibility: str
     previous_visibility: str
@@ -243,11 +184,12 @@ class ItemVisibilityAnswer(ItemFacts):
 # --- bundles --------------------------------------------------------------------------------------
 
 
-class PushedBundleAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushedBundleAnswer:
     """A bundle that was published; ``skipped``: it was there already, the same."""
 
     status: Literal["pushed"]
-    skipped: bool = False
+    skipped: Annotated[bool, LEFT_OUT] = False
     bundle_id: str
     version: str
     file_count: int
@@ -255,55 +197,48 @@ class PushedBundleAnswer(BaseModel):
     publisher: str | None
 
 
-class PulledBundleAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PulledBundleAnswer:
     """A bundle with all its files, by path."""
 
     bundle_id: str
     version: str
     manifest: str
-    files: dict[str, dict[str, Any]]
+    files: Mapping[str, Mapping[str, Any]]
     author: str
     created_at: str
-    attestation: dict[str, Any]
+    attestation: Mapping[str, Any]
 
 
-class ListedBundle(BaseModel):
-    """A bundle in a list."""
-
-    bundle_id: str
-    description: str
-    version: str
-    author: str
-    visibility: str
-    download_count: int
-    created_at: str
-    updated_at: str
-
-
-class BundleAnswer(ListedBundle):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleAnswer:
     """A bundle without its files, and all its versions."""
 
-    versions: list[str]
+    bundle: Annotated[ListedBundle, FLAT]
+    versions: tuple[str, ...]
 
 
-class FoundBundlesAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundBundlesAnswer:
     """A part of what was found, and how much there is."""
 
-    results: list[ListedBundle]
+    results: tuple[ListedBundle, ...]
     total: int
     limit: int
     offset: int
 
 
-class DeletedBundleAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedBundleAnswer:
     """The versions that are gone."""
 
     status: Literal["deleted"]
     bundle_id: str
-    deleted_versions: list[str]
+    deleted_versions: tuple[str, ...]
 
 
-class BundleVisibilityAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleVisibilityAnswer:
     """Whether lists show a bundle now, and before."""
 
     status: Literal["updated"]
@@ -315,42 +250,51 @@ class BundleVisibilityAnswer(BaseModel):
 # --- accounts -------------------------------------------------------------------------------------
 
 
-class ApiKeyFacts(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKeyFacts:
     """What is known of an API key."""
 
     name: str
     key_prefix: str
-    scopes: list[str] | None
+    scopes: tuple[str, ...] | None
     expires_at: str | None
     created_at: str
 
 
-class NewApiKeyAnswer(ApiKeyFacts):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewApiKeyAnswer:
     """A new API key; its text, ``key``, is shown this once."""
 
+    facts: Annotated[ApiKeyFacts, FLAT]
     key: str
 
 
-class NewAccountAnswer(NewApiKeyAnswer):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewAccountAnswer:
     """A new account and its first API key."""
 
+    made: Annotated[NewApiKeyAnswer, FLAT]
     account: str
 
 
-class ListedApiKey(ApiKeyFacts):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedApiKey:
     """An API key in a list."""
 
+    facts: Annotated[ApiKeyFacts, FLAT]
     revoked_at: str | None
     last_used_at: str | None
 
 
-class ApiKeysAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKeysAnswer:
     """The API keys of an account, without their texts."""
 
-    api_keys: list[ListedApiKey]
+    api_keys: tuple[ListedApiKey, ...]
 
 
-class RevokedApiKeyAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevokedApiKeyAnswer:
     """An API key that counts no longer."""
 
     status: Literal["revoked"]
@@ -358,72 +302,72 @@ class RevokedApiKeyAnswer(BaseModel):
     key_prefix: str
 
 
-class SigningKeyFacts(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SigningKeyFacts:
     """A key that an account signs with."""
 
     fingerprint: str
     public_key_pem: str
 
 
-class SigningKeysAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SigningKeysAnswer:
     """The keys that an account signs with."""
 
-    signing_keys: list[SigningKeyFacts]
+    signing_keys: tuple[SigningKeyFacts, ...]
 
 
-class ChangedSigningKeyAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedSigningKeyAnswer:
     """A key that was added or taken back."""
 
     status: Literal["added", "removed"]
     fingerprint: str
 
 
-class AccountAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountAnswer:
     """Who one is to the registry, and what one has."""
 
     name: str
     created_at: str
     stored_bytes: int
     max_bytes: int
-    namespaces: list[str]
-    signing_keys: list[str]
+    namespaces: tuple[str, ...]
+    signing_keys: tuple[str, ...]
 
 
-class NamespaceFacts(BaseModel):
-    """A namespace and whose it is."""
-
-    name: str
-    owner: str
-    claimed_at: str
-
-
-class NamespacesAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespacesAnswer:
     """The namespaces of an account."""
 
-    namespaces: list[NamespaceFacts]
+    namespaces: tuple[NamespaceFacts, ...]
 
 
-class ClaimedNamespaceAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimedNamespaceAnswer:
     """A namespace that one has now; ``skipped``: one had it before."""
 
     status: Literal["claimed"]
     name: str
     owner: str
-    skipped: bool = False
+    skipped: Annotated[bool, LEFT_OUT] = False
 
 
 # --- manifests ------------------------------------------------------------------------------------
 
 
-class PublishedManifestAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedManifestAnswer:
     """The digest of the version; ``skipped``: it was there already, the same."""
 
     ok: Literal[True]
     head: str
-    skipped: bool = False
+    skipped: Annotated[bool, LEFT_OUT] = False
 
 
-class ManifestVersionAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestVersionAnswer:
     """One version of an item."""
 
     manifest_hash: str
@@ -431,16 +375,18 @@ class ManifestVersionAnswer(BaseModel):
     publisher: str
 
 
-class ManifestItemAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestItemAnswer:
     """An item with all its versions; the latest is the highest."""
 
     namespace: str
     owner: str
     latest_version: str
-    versions: dict[str, ManifestVersionAnswer]
+    versions: Mapping[str, ManifestVersionAnswer]
 
 
-class ListedManifest(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedManifest:
     """An item in a list."""
 
     kind: str
@@ -450,23 +396,26 @@ class ListedManifest(BaseModel):
     owner: str
 
 
-class FoundManifestsAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundManifestsAnswer:
     """What was found, and how much there is."""
 
-    results: list[ListedManifest]
+    results: tuple[ListedManifest, ...]
     total: int
 
 
-class RegisteredIdentityAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredIdentityAnswer:
     """The digest of an identity document."""
 
     ok: Literal[True]
     identity_hash: str
 
 
-class NamespaceClaimAnswer(BaseModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceClaimAnswer:
     """The digest of a claim; ``skipped``: the namespace was the caller's before."""
 
     ok: Literal[True]
     claim_hash: str
-    skipped: bool = False
+    skipped: Annotated[bool, LEFT_OUT] = False

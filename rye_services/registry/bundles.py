@@ -22,6 +22,7 @@ from sqlalchemy import (
 from lillux.digests import compute_integrity, sha256_hex
 from lillux.errors import LilluxError, UnsafePathError
 from lillux.files import require_plain_path
+from lillux.shapes import of_values
 from lillux.store import Durability
 from lillux.store_files import ObjectKind
 from lillux.values import dataclass, field
@@ -250,12 +251,12 @@ class PulledBundle:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShownBundle:
-    """A bundle in a list; ``version`` is its highest."""
+class ListedBundle:
+    """A bundle in a list."""
 
     bundle_id: str
     description: str
-    version: str
+    version: str  # its highest
     author: str
     visibility: str
     download_count: int
@@ -324,7 +325,7 @@ class Bundles:
             created_at=found["created_at"],
         )
 
-    def info(self, bundle_id: str) -> tuple[ShownBundle, tuple[str, ...]]:
+    def info(self, bundle_id: str) -> tuple[ListedBundle, tuple[str, ...]]:
         """A bundle and its versions, the highest first. Raises ItemGoneError."""
         with self._database.reading() as connection:
             row = self._row(connection, bundle_id)
@@ -399,7 +400,7 @@ class Bundles:
 
     def search(
         self, wanted: IndexQuery, *, limit: int, offset: int, owner: str = ""
-    ) -> tuple[tuple[ShownBundle, ...], int]:
+    ) -> tuple[tuple[ListedBundle, ...], int]:
         """Bundles with every word in their id or description, what is pulled most first.
 
         ``owner``: whose unlisted ones are found as well.
@@ -533,17 +534,10 @@ class Bundles:
         same = bundles.c.folded == folded_namespace(bundle_id)
         return connection.execute(select(bundles).where(same)).mappings().first()
 
-    def _bundle_of_row(self, row: RowMapping) -> ShownBundle:
-        return ShownBundle(
-            bundle_id=row["bundle_id"],
-            description=row["description"],
-            version=row["latest_version"] or "",
-            author=row["owner"],
-            visibility=row["visibility"],
-            download_count=row["download_count"] + self.downloads.since(row["bundle_id"]),
-            created_at=row["created_at"],
-            updated_at=row["updated_at"],
-        )
+    def _bundle_of_row(self, row: RowMapping) -> ListedBundle:
+        count = row["download_count"] + self.downloads.since(row["bundle_id"])
+        shown = {"author": row["owner"], "version": row["latest_version"] or ""}
+        return of_values(ListedBundle, {**row, **shown, "download_count": count})
 
 
 def _is_higher(version: str, latest: str | None) -> bool:

@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Annotated, Any
 
 from sqlalchemy import (
     Column,
     ColumnElement,
     Connection,
-    Row,
     RowMapping,
     Table,
     and_,
@@ -30,13 +29,14 @@ from sqlalchemy import (
 
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
+from lillux.shapes import FLAT, of_values
 from lillux.signing import verify_signature
 from lillux.values import dataclass, field, replace
 from rye_services.names import folded_namespace
 from rye_services.people.audit import Audit
 from rye_services.refusal import RefusedError
 from rye_services.registry.accounts import claim_in, name_lock, namespace_error, reserve
-from rye_services.registry.names import ItemName, Version, version_of
+from rye_services.registry.names import ItemFacts, ItemName, Version, version_of
 from rye_services.registry.search_index import (
     PUBLIC,
     IndexedItem,
@@ -105,14 +105,13 @@ class PublishedVersion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShownItem:
-    """An item in a list; ``version`` is the highest that was not deleted."""
+class ListedItem:
+    """An item in a list."""
 
-    item: int
-    name: ItemName
+    facts: Annotated[ItemFacts, FLAT]
     title: str
     description: str
-    version: str
+    version: str  # the highest that was not deleted
     author: str
     visibility: str
     download_count: int
@@ -121,7 +120,7 @@ class ShownItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShownVersion:
+class ListedVersion:
     """A version in the list of an item's."""
 
     version: str
@@ -129,36 +128,12 @@ class ShownVersion:
     created_at: str
     changelog: str
     sha256: str
-    is_deleted: bool
+    deleted: bool
 
 
 def version_in(row: RowMapping, name: ItemName) -> PublishedVersion:
     """The version in a row of them; one that was deleted has no content."""
-    return PublishedVersion(
-        item=row["item"],
-        name=name,
-        version=row["version"],
-        suffix=row["suffix"],
-        content=row["content"] or "",
-        sha256=row["sha256"],
-        author=row["author"],
-        publisher=row["publisher"],
-        changelog=row["changelog"],
-        metadata=row["metadata"],
-        created_at=row["created_at"],
-    )
-
-
-def shown_version_in(row: Row[Any]) -> ShownVersion:
-    """The version in a row of them, without its content."""
-    return ShownVersion(
-        version=row.version,
-        author=row.author,
-        created_at=row.created_at,
-        changelog=row.changelog,
-        sha256=row.sha256,
-        is_deleted=row.deleted_at is not None,
-    )
+    return of_values(PublishedVersion, {**row, "name": name, "content": row["content"] or ""})
 
 
 # --- downloads ------------------------------------------------------------------------------------
@@ -486,19 +461,24 @@ class Items:
             raise ItemGoneError(f"{name}@{version}", was)
         return version_in(found, ItemName(name.kind, row["item_id"]))
 
-    def info(self, name: ItemName) -> tuple[ShownItem, tuple[ShownVersion, ...]]:
+    def info(self, name: ItemName) -> tuple[ListedItem, tuple[ListedVersion, ...]]:
         """An item and its versions, the highest first. Raises ItemGoneError."""
         with self._database.reading() as connection:
             row = self._row_named(connection, name)
             if row is None or row["latest_version"] is None:
                 raise ItemGoneError(str(name))
-            found = connection.execute(
-                select(*(column for column in versions.c if column.name != "content")).where(
-                    versions.c.item == row["id"]
+            found = (
+                connection.execute(
+                    select(*(column for column in versions.c if column.name != "content")).where(
+                        versions.c.item == row["id"]
+                    )
                 )
-            ).all()
-        ordered = sorted(found, key=lambda one: version_of(one.version), reverse=True)
-        return self._item_of_row(row), tuple(shown_version_in(one) for one in ordered)
+                .mappings()
+                .all()
+            )
+        ordered = sorted(found, key=lambda one: version_of(one["version"]), reverse=True)
+        shown = [{**one, "deleted": one["deleted_at"] is not None} for one in ordered]
+        return self._listed(row), tuple(of_values(ListedVersion, one) for one in shown)
 
     def delete(self, name: ItemName, version: str | None, *, account: str) -> tuple[str, ...]:
         """Delete a version, or every one; which ones. Raises ItemGoneError, RefusedError."""
@@ -549,7 +529,7 @@ class Items:
 
     def search(
         self, wanted: IndexQuery, *, limit: int, offset: int
-    ) -> tuple[tuple[ShownItem, ...], int]:
+    ) -> tuple[tuple[ListedItem, ...], int]:
         """One page of what is found, the best first, and how many there are in all.
 
         What nothing narrows is everything, what changed last first.
@@ -560,9 +540,9 @@ class Items:
             found, total = self._index.find(connection, wanted, limit=limit, offset=offset)
             rows = connection.execute(select(items).where(items.c.id.in_(found))).mappings()
             by_id = {row["id"]: row for row in rows}
-        return tuple(self._item_of_row(by_id[item]) for item in found if item in by_id), total
+        return tuple(self._listed(by_id[item]) for item in found if item in by_id), total
 
-    def published_by(self, account: str, *, limit: int) -> tuple[ShownItem, ...]:
+    def published_by(self, account: str, *, limit: int) -> tuple[ListedItem, ...]:
         """The public items whose highest version is an account's, what changed last first."""
         columns = items.c
         wanted = select(items).where(
@@ -572,9 +552,9 @@ class Items:
         )
         newest = wanted.order_by(columns.updated_at.desc(), columns.id.desc()).limit(limit)
         with self._database.reading() as connection:
-            return tuple(self._item_of_row(row) for row in connection.execute(newest).mappings())
+            return tuple(self._listed(row) for row in connection.execute(newest).mappings())
 
-    def dependants(self, name: ItemName) -> tuple[ShownItem, ...]:
+    def dependants(self, name: ItemName) -> tuple[ListedItem, ...]:
         """Public items whose highest version names an item, as far as the search finds them."""
         words = IndexQuery(words=words_of(name.id))
         named = re.compile(rf"(?<![\w/.-]){re.escape(name.id)}(?![\w/-]|\.\w)")
@@ -588,7 +568,7 @@ class Items:
             )
             rows = connection.execute(wanted).mappings().all()
         return tuple(
-            self._item_of_row(row)
+            self._listed(row)
             for row in rows
             if (row["item_type"], row["item_id"]) != (name.kind.value, name.id)
             and named.search(SIGNATURE_LINES.sub("", row["content"] or ""))
@@ -670,7 +650,7 @@ class Items:
 
     def _listed_page(
         self, connection: Connection, wanted: IndexQuery, limit: int, offset: int
-    ) -> tuple[tuple[ShownItem, ...], int]:
+    ) -> tuple[tuple[ListedItem, ...], int]:
         columns = items.c
         conditions: list[ColumnElement[bool]] = [
             columns.latest_version.is_not(None),
@@ -682,21 +662,12 @@ class Items:
         page = select(items).where(*conditions).order_by(*order).limit(limit).offset(offset)
         rows = connection.execute(page).mappings().all()
         total = connection.scalar(select(func.count()).select_from(items).where(*conditions))
-        return tuple(self._item_of_row(row) for row in rows), int(total or 0)
+        return tuple(self._listed(row) for row in rows), int(total or 0)
 
-    def _item_of_row(self, row: RowMapping) -> ShownItem:
-        return ShownItem(
-            item=row["id"],
-            name=ItemName(Kind(row["item_type"]), row["item_id"]),
-            title=row["title"],
-            description=row["description"],
-            version=row["latest_version"] or "",
-            author=row["author"],
-            visibility=row["visibility"],
-            download_count=row["download_count"] + self.downloads.since(row["id"]),
-            created_at=row["created_at"],
-            updated_at=row["updated_at"],
-        )
+    def _listed(self, row: RowMapping) -> ListedItem:
+        count = row["download_count"] + self.downloads.since(row["id"])
+        version = row["latest_version"] or ""
+        return of_values(ListedItem, {**row, "version": version, "download_count": count})
 
 
 def _row(item: int, version: Version, sent: Publication, account: str) -> dict[str, Any]:
@@ -737,14 +708,5 @@ def index_all(connection: Connection, index: SearchIndex) -> int:
 
 
 def _document(row: RowMapping, content: str) -> IndexedItem:
-    return IndexedItem(
-        item=row["id"],
-        item_type=row["item_type"],
-        item_id=row["item_id"],
-        namespace=row["namespace"],
-        category=row["category"],
-        title=row["title"],
-        description=row["description"],
-        body=SIGNATURE_LINES.sub("", content[: 64 * 1024]),
-        visibility=row["visibility"],
-    )
+    body = SIGNATURE_LINES.sub("", content[: 64 * 1024])
+    return of_values(IndexedItem, {**row, "item": row["id"], "body": body})

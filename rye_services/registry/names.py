@@ -27,6 +27,20 @@ _BUNDLE = re.compile(r"(?=.{2,63}\Z)[a-z0-9]+(?:[_-][a-z0-9]+)*")
 _VERSION = re.compile(r"(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})\.(0|[1-9][0-9]{0,8})")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemFacts:
+    """Which item it is."""
+
+    item_type: str
+    item_id: str
+    namespace: str
+    category: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.item_type}:{self.item_id}"
+
+
 @dataclass(frozen=True, slots=True)
 class ItemName:
     """Which item: its kind, and its id of at least two segments."""
@@ -48,6 +62,17 @@ class ItemName:
     def name(self) -> str:
         """The last segment."""
         return self.id.rpartition("/")[2]
+
+    @property
+    def facts(self) -> ItemFacts:
+        """The same in every way that clients ask for it."""
+        return ItemFacts(
+            item_type=self.kind.value,
+            item_id=self.id,
+            namespace=self.namespace,
+            category=self.category,
+            name=self.name,
+        )
 
     @property
     def ref(self) -> ItemRef:

@@ -19,9 +19,9 @@ from rye_services.names import RegistryNameError, namespace_name
 from rye_services.registry.items import (
     SIGNATURE_LINES,
     ItemGoneError,
+    ListedItem,
+    ListedVersion,
     PublishedVersion,
-    ShownItem,
-    ShownVersion,
     shown_rights,
 )
 from rye_services.registry.names import ITEM_TYPES, ItemName, bundle_name, item_name, version_of
@@ -66,7 +66,7 @@ class ShownSearch:
     query: str
     item_type: str
     offset: int
-    items: tuple[ShownItem, ...]
+    items: tuple[ListedItem, ...]
     total: int
 
     @property
@@ -177,9 +177,9 @@ def unsigned_text(content: str) -> str:
     return SIGNATURE_LINES.sub("", content)
 
 
-def _previous(versions: Sequence[ShownVersion]) -> dict[str, str]:
+def _previous(versions: Sequence[ListedVersion]) -> dict[str, str]:
     """For each version that is there, the highest one below it that is there too."""
-    live = [one.version for one in versions if not one.is_deleted]
+    live = [one.version for one in versions if not one.deleted]
     return dict(pairwise(live))
 
 

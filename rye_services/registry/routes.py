@@ -15,11 +15,11 @@ from sqlalchemy import select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from lillux.digests import compute_integrity
+from lillux.shapes import of_attributes, write
 from rye_services.names import namespace_name
 from rye_services.people.credentials import (
     REGISTRY_READ,
     REGISTRY_WRITE,
-    ApiKey,
     AuthorizedKey,
     Principal,
     valid_scopes,
@@ -35,6 +35,7 @@ from rye_services.registry.accounts import (
 )
 from rye_services.registry.answers import (
     AccountAnswer,
+    ApiKeyFacts,
     ApiKeysAnswer,
     BundleAnswer,
     BundleVisibilityAnswer,
@@ -47,6 +48,8 @@ from rye_services.registry.answers import (
     FoundManifestsAnswer,
     ItemAnswer,
     ItemVisibilityAnswer,
+    ListedApiKey,
+    ListedManifest,
     ManifestItemAnswer,
     ManifestVersionAnswer,
     NamespaceClaimAnswer,
@@ -60,18 +63,15 @@ from rye_services.registry.answers import (
     PushedItemAnswer,
     RegisteredIdentityAnswer,
     RevokedApiKeyAnswer,
+    SigningKeyFacts,
     SigningKeysAnswer,
     bundle_attestation,
-    item_facts,
     pulled,
     pushed,
-    shown_bundle,
-    shown_item,
-    shown_version,
 )
 from rye_services.registry.bundles import SentFile, bundle_publication
 from rye_services.registry.items import publication
-from rye_services.registry.manifests import PublishedItem, PublishedManifest, refusing
+from rye_services.registry.manifests import PublishedManifest, refusing
 from rye_services.registry.names import bundle_name, item_name, place, version_of
 from rye_services.registry.search_index import MAX_QUERY_CHARACTERS, IndexQuery, words_of
 from rye_services.registry.services import RegistryServices
@@ -123,15 +123,15 @@ def _add_reading(routes: APIRouter, services: RegistryServices) -> None:
         named = None if version is None else version_of(version).text
         found = services.items.pull(item_name(item_type, item_id), named)
         services.items.downloads.note(found.item)
-        versions = list(services.items.live_versions(found.item))
-        return {**pulled(found, services), "versions": versions}
+        versions = services.items.live_versions(found.item)
+        return write(pulled(found, services, versions))
 
     @routes.get("/items/{item_type}/{item_id:path}", responses=answers(ItemAnswer, 404))
     @refusing
     def info(item_type: str, item_id: str) -> dict[str, Any]:
         """What there is to know of an item, without its content; all its versions."""
         item, versions = services.items.info(item_name(item_type, item_id))
-        return {**shown_item(item), "versions": [shown_version(one) for one in versions]}
+        return write(ItemAnswer(item=item, versions=versions))
 
 
 def _add_publishing(routes: APIRouter, services: RegistryServices) -> None:
@@ -157,13 +157,15 @@ def _add_publishing(routes: APIRouter, services: RegistryServices) -> None:
         name = item_name(item_type, item_id)
         named = None if version is None else version_of(version).text
         gone = services.items.delete(name, named, account=services.account_of(writer))
-        return {
-            "status": "deleted",
-            "item_type": item_type,
-            "item_id": item_id,
-            "version": version,
-            "deleted_versions": list(gone),
-        }
+        return write(
+            DeletedItemAnswer(
+                status="deleted",
+                item_type=item_type,
+                item_id=item_id,
+                version=version,
+                deleted_versions=gone,
+            )
+        )
 
     @routes.post(
         "/visibility/{item_type}/{item_id:path}", responses=answers(ItemVisibilityAnswer, 404)
@@ -176,12 +178,14 @@ def _add_publishing(routes: APIRouter, services: RegistryServices) -> None:
         name = item_name(item_type, item_id)
         account = services.account_of(writer)
         before = services.items.set_visibility(name, new.visibility, account=account)
-        return {
-            "status": "updated",
-            **item_facts(name),
-            "visibility": new.visibility,
-            "previous_visibility": before,
-        }
+        return write(
+            ItemVisibilityAnswer(
+                status="updated",
+                facts=name.facts,
+                visibility=new.visibility,
+                previous_visibility=before,
+            )
+        )
 
 
 def _push(services: RegistryServices, account: str, sent: Push) -> dict[str, Any]:
@@ -209,7 +213,7 @@ def _push(services: RegistryServices, account: str, sent: Push) -> dict[str, Any
         metadata=metadata,
         max_bytes=services.settings.max_user_storage_bytes,
     )
-    return pushed(kept, services, skipped=not is_new)
+    return write(pushed(kept, services, skipped=not is_new))
 
 
 def _suffix_in(metadata: dict[str, Any] | None) -> str | None:
@@ -254,9 +258,9 @@ def search_router(services: RegistryServices) -> APIRouter:
             mine=mine,
         )
         if fields.query.strip() and not wanted.words:
-            return {"results": [], "total": 0, **page}
+            return write(FoundItemsAnswer(results=(), total=0, **page))
         found, total = services.items.search(wanted, **page)
-        return {"results": [shown_item(one) for one in found], "total": total, **page}
+        return write(FoundItemsAnswer(results=found, total=total, **page))
 
     return routes
 
@@ -341,25 +345,25 @@ def _add_items(routes: APIRouter, services: RegistryServices) -> None:
         store = services.stores.of(key.fingerprint)
         services.durable.force(store)
         kept, is_new = manifests.publish(wanted, owner=owner, store=store)
-        answer = {"ok": True, "head": compute_integrity(_manifest_as_json(kept))}
-        return answer if is_new else {**answer, "skipped": True}
+        head = compute_integrity(write(_manifest_version(kept)))
+        return write(PublishedManifestAnswer(ok=True, head=head, skipped=not is_new))
 
     @routes.get("/search", responses=answers(FoundManifestsAnswer))
     @refusing
     def search(_: Reader, fields: Annotated[ManifestQuery, Query()]) -> dict[str, Any]:
         """Items with this text in their ids, by id."""
         found, total = manifests.search(fields.query, fields.kind, fields.namespace, fields.limit)
-        results = [
-            {
-                "kind": one.kind,
-                "item_id": one.item_id,
-                "namespace": one.namespace,
-                "latest_version": one.versions[0].version,
-                "owner": _owner(one.owner),
-            }
+        results = tuple(
+            ListedManifest(
+                kind=one.kind,
+                item_id=one.item_id,
+                namespace=one.namespace,
+                latest_version=one.versions[0].version,
+                owner=_owner(one.owner),
+            )
             for one in found
-        ]
-        return {"results": results, "total": total}
+        )
+        return write(FoundManifestsAnswer(results=results, total=total))
 
     @routes.get(
         "/items/{kind}/{item_id:path}/versions/{version}",
@@ -370,14 +374,22 @@ def _add_items(routes: APIRouter, services: RegistryServices) -> None:
         """One version of an item."""
         for one in manifests.item(kind, item_id).versions:
             if one.version == version:
-                return _manifest_as_json(one)
+                return write(_manifest_version(one))
         raise RequestProblem(404, "no such version")
 
     @routes.get("/items/{kind}/{item_id:path}", responses=answers(ManifestItemAnswer, 404))
     @refusing
     def item(_: Reader, kind: str, item_id: str) -> dict[str, Any]:
         """An item with all its versions; the latest is the highest."""
-        return _shown_item(manifests.item(kind, item_id))
+        found = manifests.item(kind, item_id)
+        return write(
+            ManifestItemAnswer(
+                namespace=found.namespace,
+                owner=_owner(found.owner),
+                latest_version=found.versions[0].version,
+                versions={one.version: _manifest_version(one) for one in found.versions},
+            )
+        )
 
 
 def _add_names(routes: APIRouter, services: RegistryServices) -> None:
@@ -398,7 +410,8 @@ def _add_names(routes: APIRouter, services: RegistryServices) -> None:
             same = [identities.c.fingerprint]
             connection.execute(row.on_conflict_do_update(index_elements=same, set_=values))
             services.audit.write(connection, "identities.register", key.fingerprint)
-        return {"ok": True, "identity_hash": compute_integrity(sent.identity)}
+        digest = compute_integrity(sent.identity)
+        return write(RegisteredIdentityAnswer(ok=True, identity_hash=digest))
 
     @routes.get("/identity/{fingerprint}", responses=refuses(404))
     def identity(_: Reader, fingerprint: str) -> dict[str, Any]:
@@ -427,8 +440,8 @@ def _add_names(routes: APIRouter, services: RegistryServices) -> None:
         _require_allowed_namespace(key, name)
         owner = services.accounts.name_of(key.fingerprint)
         is_new = services.namespaces.claim(name, owner, claim=document)
-        answer = {"ok": True, "claim_hash": compute_integrity(document)}
-        return answer if is_new else {**answer, "skipped": True}
+        digest = compute_integrity(document)
+        return write(NamespaceClaimAnswer(ok=True, claim_hash=digest, skipped=not is_new))
 
 
 def _validate_size(document: dict[str, Any], field: str) -> None:
@@ -457,21 +470,12 @@ def _owner(owner: str) -> str:
     return principal_id(owner) if is_key else owner
 
 
-def _manifest_as_json(one: PublishedManifest) -> dict[str, Any]:
-    return {
-        "manifest_hash": one.manifest_hash,
-        "published_at": one.published_at,
-        "publisher": principal_id(one.publisher),
-    }
-
-
-def _shown_item(item: PublishedItem) -> dict[str, Any]:
-    return {
-        "namespace": item.namespace,
-        "owner": _owner(item.owner),
-        "latest_version": item.versions[0].version,
-        "versions": {one.version: _manifest_as_json(one) for one in item.versions},
-    }
+def _manifest_version(one: PublishedManifest) -> ManifestVersionAnswer:
+    return ManifestVersionAnswer(
+        manifest_hash=one.manifest_hash,
+        published_at=one.published_at,
+        publisher=principal_id(one.publisher),
+    )
 
 
 # --- accounts -------------------------------------------------------------------------------------
@@ -526,27 +530,24 @@ def _add_api_keys(routes: APIRouter, services: RegistryServices) -> None:
             scopes=tuple(new.scopes),
             expires_after=timedelta(days=new.expires_in_days) if new.expires_in_days else None,
         )
-        return {"key": token, **_shown_api_key(key)}
+        return write(NewApiKeyAnswer(facts=of_attributes(ApiKeyFacts, key), key=token))
 
     @routes.get("/api-keys", responses=answers(ApiKeysAnswer))
     @refusing
     def list_keys(reader: Reader) -> dict[str, Any]:
         """The API keys of an account, without their texts."""
         found = api_keys.of(services.account_of(reader))
-        kept = ("revoked_at", "last_used_at")
-        return {
-            "api_keys": [
-                {**_shown_api_key(key), **{name: getattr(key, name) for name in kept}}
-                for key in found
-            ]
-        }
+        listed = tuple(of_attributes(ListedApiKey, key) for key in found)
+        return write(ApiKeysAnswer(api_keys=listed))
 
     @routes.delete("/api-keys/{name}", responses=answers(RevokedApiKeyAnswer, 404, 409))
     @refusing
     def revoke(writer: Keeper, name: str) -> dict[str, Any]:
         """Revoke an API key."""
         key = api_keys.revoke_named(services.account_of(writer), name)
-        return {"status": "revoked", "name": key.name, "key_prefix": key.key_prefix}
+        return write(
+            RevokedApiKeyAnswer(status="revoked", name=key.name, key_prefix=key.key_prefix)
+        )
 
 
 def _add_signing_keys(routes: APIRouter, services: RegistryServices) -> None:
@@ -555,8 +556,11 @@ def _add_signing_keys(routes: APIRouter, services: RegistryServices) -> None:
     def list_keys(reader: Reader) -> dict[str, Any]:
         """The keys that an account signs with."""
         found = services.accounts.keys_of(services.account_of(reader))
-        keys = [{"fingerprint": fp, "public_key_pem": pem.decode()} for fp, pem in found.items()]
-        return {"signing_keys": keys}
+        keys = tuple(
+            SigningKeyFacts(fingerprint=fingerprint, public_key_pem=pem.decode())
+            for fingerprint, pem in found.items()
+        )
+        return write(SigningKeysAnswer(signing_keys=keys))
 
     @routes.post("/signing-keys", responses=answers(ChangedSigningKeyAnswer, 409))
     @refusing
@@ -564,7 +568,8 @@ def _add_signing_keys(routes: APIRouter, services: RegistryServices) -> None:
         """Have what is sent signed with a key checked by it. From then on no other key will do."""
         account = services.account_of(writer)
         pem = claimed_key(claim.document, account=account, keys=services.keys)
-        return {"status": "added", "fingerprint": services.accounts.add_key(account, pem)}
+        fingerprint = services.accounts.add_key(account, pem)
+        return write(ChangedSigningKeyAnswer(status="added", fingerprint=fingerprint))
 
     @routes.delete("/signing-keys/{fingerprint}", responses=answers(ChangedSigningKeyAnswer, 404))
     @refusing
@@ -573,7 +578,7 @@ def _add_signing_keys(routes: APIRouter, services: RegistryServices) -> None:
         bare = fingerprint.removeprefix("fp:")
         if not services.accounts.remove_key(services.account_of(writer), bare):
             raise RequestProblem(404, f"expected a key of this account, found {bare[:80]!a}")
-        return {"status": "removed", "fingerprint": bare}
+        return write(ChangedSigningKeyAnswer(status="removed", fingerprint=bare))
 
 
 def _add_account_names(routes: APIRouter, services: RegistryServices) -> None:
@@ -587,24 +592,23 @@ def _add_account_names(routes: APIRouter, services: RegistryServices) -> None:
         with services.database.reading() as connection:
             default = services.settings.max_user_storage_bytes
             allowed = allowed_bytes(connection, account.name, default)
-        return {
-            "name": account.name,
-            "created_at": account.created_at,
-            "stored_bytes": account.stored_bytes,
-            "max_bytes": allowed,
-            "namespaces": [one.name for one in namespaces.of(account.name)],
-            "signing_keys": list(services.accounts.keys_of(account.name)),
-        }
+        return write(
+            AccountAnswer(
+                name=account.name,
+                created_at=account.created_at,
+                stored_bytes=account.stored_bytes,
+                max_bytes=allowed,
+                namespaces=tuple(one.name for one in namespaces.of(account.name)),
+                signing_keys=tuple(services.accounts.keys_of(account.name)),
+            )
+        )
 
     @routes.get("/namespaces", responses=answers(NamespacesAnswer))
     @refusing
     def list_namespaces(reader: Reader) -> dict[str, Any]:
         """The namespaces of an account."""
         found = namespaces.of(services.account_of(reader))
-        shown = [
-            {"name": one.name, "owner": one.owner, "claimed_at": one.claimed_at} for one in found
-        ]
-        return {"namespaces": shown}
+        return write(NamespacesAnswer(namespaces=found))
 
     @routes.post("/namespaces", responses=answers(ClaimedNamespaceAnswer, 409))
     @refusing
@@ -612,8 +616,11 @@ def _add_account_names(routes: APIRouter, services: RegistryServices) -> None:
         """Claim a free namespace. The first publication below one does the same."""
         account = services.account_of(writer)
         is_new = namespaces.claim(new.name, account)
-        skipped = {} if is_new else {"skipped": True}
-        return {"status": "claimed", "name": new.name, "owner": account, **skipped}
+        return write(
+            ClaimedNamespaceAnswer(
+                status="claimed", name=new.name, owner=account, skipped=not is_new
+            )
+        )
 
     if not services.settings.open_sign_up:
         return
@@ -625,17 +632,8 @@ def _add_account_names(routes: APIRouter, services: RegistryServices) -> None:
         services.signups.use("all")
         account = services.accounts.add(new.name)
         token, key = services.api_keys.create(account.name, name="first", scopes=OWN_SCOPES)
-        return {"account": account.name, "key": token, **_shown_api_key(key)}
-
-
-def _shown_api_key(key: ApiKey) -> dict[str, Any]:
-    return {
-        "name": key.name,
-        "key_prefix": key.key_prefix,
-        "scopes": None if key.scopes is None else list(key.scopes),
-        "expires_at": key.expires_at,
-        "created_at": key.created_at,
-    }
+        made = NewApiKeyAnswer(facts=of_attributes(ApiKeyFacts, key), key=token)
+        return write(NewAccountAnswer(made=made, account=account.name))
 
 
 # --- bundles --------------------------------------------------------------------------------------
@@ -720,15 +718,17 @@ def _add_exchange(routes: APIRouter, services: RegistryServices) -> None:
         named = None if version is None else version_of(version).text
         found = bundles.pull(bundle_name(bundle_id), named, namespace)
         bundles.downloads.note(found.bundle_id)
-        answer = {
-            "bundle_id": found.bundle_id,
-            "version": found.version,
-            "manifest": found.manifest,
-            "files": found.files,
-            "author": found.author,
-            "created_at": found.created_at,
-            "attestation": bundle_attestation(found, services.keys),
-        }
+        answer = write(
+            PulledBundleAnswer(
+                bundle_id=found.bundle_id,
+                version=found.version,
+                manifest=found.manifest,
+                files=found.files,
+                author=found.author,
+                created_at=found.created_at,
+                attestation=bundle_attestation(found, services.keys),
+            )
+        )
         # Made here, in a thread: it may be 50 MiB, and the event loop has others to serve.
         return Response(json.dumps(answer, ensure_ascii=False), media_type="application/json")
 
@@ -743,18 +743,18 @@ def _add_lists(routes: APIRouter, services: RegistryServices) -> None:
         page = {"limit": fields.limit, "offset": fields.offset}
         words = words_of(fields.query)
         if fields.query.strip() and not words:
-            return {"results": [], "total": 0, **page}
+            return write(FoundBundlesAnswer(results=(), total=0, **page))
         owner = _bundle_owner(services, caller) if fields.include_mine else ""
         wanted = IndexQuery(words=words, namespace=fields.namespace)
         found, total = bundles.search(wanted, **page, owner=owner)
-        return {"results": [shown_bundle(one) for one in found], "total": total, **page}
+        return write(FoundBundlesAnswer(results=found, total=total, **page))
 
     @routes.get("/info/{bundle_id}", responses=answers(BundleAnswer, 404))
     @refusing
     def info(bundle_id: str) -> dict[str, Any]:
         """What there is to know of a bundle, without its files; all its versions."""
         found, versions = bundles.info(bundle_name(bundle_id))
-        return {**shown_bundle(found), "versions": list(versions)}
+        return write(BundleAnswer(bundle=found, versions=versions))
 
     @routes.delete("/{bundle_id}", responses=answers(DeletedBundleAnswer, 404))
     @refusing
@@ -765,7 +765,9 @@ def _add_lists(routes: APIRouter, services: RegistryServices) -> None:
         named = None if version is None else version_of(version).text
         account = services.account_of(writer)
         gone = bundles.delete(bundle_name(bundle_id), named, account=account)
-        return {"status": "deleted", "bundle_id": bundle_id, "deleted_versions": list(gone)}
+        return write(
+            DeletedBundleAnswer(status="deleted", bundle_id=bundle_id, deleted_versions=gone)
+        )
 
     @routes.post("/{bundle_id}/visibility", responses=answers(BundleVisibilityAnswer, 404))
     @refusing
@@ -773,12 +775,14 @@ def _add_lists(routes: APIRouter, services: RegistryServices) -> None:
         """Show a bundle in lists, or hide it; users who know its id pull it either way."""
         account = services.account_of(writer)
         before = bundles.set_visibility(bundle_name(bundle_id), new.visibility, account=account)
-        return {
-            "status": "updated",
-            "bundle_id": bundle_id,
-            "visibility": new.visibility,
-            "previous_visibility": before,
-        }
+        return write(
+            BundleVisibilityAnswer(
+                status="updated",
+                bundle_id=bundle_id,
+                visibility=new.visibility,
+                previous_visibility=before,
+            )
+        )
 
 
 def _push_bundle(services: RegistryServices, account: str, sent: BundlePush) -> dict[str, Any]:
@@ -798,15 +802,17 @@ def _push_bundle(services: RegistryServices, account: str, sent: BundlePush) -> 
     is_new = services.bundles.publish(
         made, account=account, max_bytes=services.settings.max_user_storage_bytes
     )
-    return {
-        "status": "pushed",
-        **({} if is_new else {"skipped": True}),
-        "bundle_id": made.bundle_id,
-        "version": made.version,
-        "file_count": len(made.files),
-        "author": account,
-        "publisher": made.publisher,
-    }
+    return write(
+        PushedBundleAnswer(
+            status="pushed",
+            skipped=not is_new,
+            bundle_id=made.bundle_id,
+            version=made.version,
+            file_count=len(made.files),
+            author=account,
+            publisher=made.publisher,
+        )
+    )
 
 
 def _bundle_owner(services: RegistryServices, caller: Principal | None) -> str:

@@ -6,6 +6,7 @@ with `refuses`, and what it answers with `answers`. Tests hold what is answered 
 ``tests/rye_services/web/test_schemathesis.py``, ``tests/rye_services/web/test_openapi.py``.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -13,8 +14,8 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.models import HTTPBase
 from fastapi.security.base import SecurityBase
-from pydantic import BaseModel
 
+from lillux import shapes
 from ryeos.remote.requests import (
     DELIVERY_ID,
     KEY_ID,
@@ -80,9 +81,57 @@ def refuses(*statuses: int) -> Responses:
     return {status: {"description": _WORDS[status], "content": _IN_REFUSALS} for status in statuses}
 
 
-def answers(model: type[BaseModel], *refused: int) -> Responses:
-    """The ``responses`` of a route whose answer has the fields of a model; and as `refuses`."""
-    return {200: {"model": model}, **refuses(*refused)}
+def answers(shape: type, *refused: int) -> Responses:
+    """The ``responses`` of a route whose answer is a document of a shape; and as `refuses`."""
+    return {200: answer(shape), **refuses(*refused)}
+
+
+def answer(
+    shape: type,
+    description: str = "Successful Response",
+    others: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A response that is a document of a shape. ``others``: what else it can be, by media type."""
+    name = shapes.full_name(shape)
+    _ANSWERED[name] = shape
+    as_json = {"schema": {"$ref": f"{shapes.SCHEMAS}{name}"}}
+    return {"description": description, "content": {"application/json": as_json, **(others or {})}}
+
+
+_ANSWERED: dict[str, type] = {}
+"""The shapes of answers, by their full names."""
+
+
+def _add_answers(schema: dict[str, Any]) -> None:
+    """Add the schemas of the shapes that a document refers to, by short names if unique."""
+    known = schema.setdefault("components", {}).setdefault("schemas", {})
+    found: dict[str, Any] = {}
+    for name in {one["$ref"].removeprefix(shapes.SCHEMAS) for one in _references(schema)}:
+        if name in _ANSWERED:
+            found |= shapes.definitions(_ANSWERED[name], _title)
+    uses = Counter([*known, *(one["title"] for one in found.values())])
+    names = {name: one["title"] if uses[one["title"]] == 1 else name for name, one in found.items()}
+    known |= {names[name]: one for name, one in found.items()}
+    for one in _references(schema):
+        name = one["$ref"].removeprefix(shapes.SCHEMAS)
+        one["$ref"] = f"{shapes.SCHEMAS}{names.get(name, name)}"
+    schema["components"]["schemas"] = dict(sorted(known.items()))
+
+
+def _references(schema: object) -> Iterator[dict[str, Any]]:
+    if isinstance(schema, dict):
+        if "$ref" in schema:
+            yield schema
+        for one in schema.values():
+            yield from _references(one)
+    elif isinstance(schema, list):
+        for one in schema:
+            yield from _references(one)
+
+
+def _title(key: str) -> str:
+    """As FastAPI makes that of a field."""
+    return key.title().replace("_", " ").strip()
 
 
 def describe(app: FastAPI, *, unlimited_paths: frozenset[str]) -> None:
@@ -113,9 +162,10 @@ def document(app: FastAPI, made: Any, unlimited_paths: frozenset[str]) -> dict[s
                 "description": "The number of the request in the log of the server",
                 "schema": {"type": "string"},
             }
-    components = schema.setdefault("components", {})
-    components.setdefault("schemas", {}).update(_definitions(schema))
-    components.setdefault("schemas", {})["Refusal"] = _REFUSAL
+    _add_answers(schema)
+    components = schema["components"]
+    components["schemas"].update(_definitions(schema))
+    components["schemas"]["Refusal"] = _REFUSAL
     components["securitySchemes"] = _schemes()
     return schema
 
