@@ -202,7 +202,7 @@ def schema(shape: type, title: Callable[[str], str] = str) -> dict[str, Any]:
     required = [one.key for one in fields if one.is_required]
     if required:
         described["required"] = required
-    return {**described, "title": shape.__name__, "description": cleaned(shape.__doc__ or "")}
+    return {**described, "title": name_of(shape), "description": cleaned(shape.__doc__ or "")}
 
 
 def _flat_members(shape: type) -> Iterator[Member]:
@@ -234,9 +234,14 @@ SCHEMAS = "#/components/schemas/"
 """What references to shapes begin with; `full_name` follows."""
 
 
+def name_of(shape: type) -> str:
+    """The name of a shape in schemas: that of its class, or its ``shape_name``."""
+    return str(getattr(shape, "shape_name", shape.__name__))
+
+
 def full_name(shape: type) -> str:
     """The name of a shape, with its module: unique where two have the same name."""
-    return f"{shape.__module__}.{shape.__qualname__}".replace(".", "__")
+    return f"{shape.__module__}.{name_of(shape)}".replace(".", "__")
 
 
 def definitions(shape: type, title: Callable[[str], str] = str) -> dict[str, dict[str, Any]]:
@@ -285,6 +290,8 @@ def form_of(hint: Any) -> Form:  # noqa: ANN401 - of types and what is like one
         return _list_of(form_of(arguments[0]))
     if origin is not None and issubclass(origin, Mapping):
         return _mapping_of(form_of(arguments[1]))
+    if isinstance(hint, type) and issubclass(hint, str) and hint is not str:
+        return replace(TEXT, make=lambda value, *_: hint(value))
     return _PLAIN.get(hint) or _nested(hint)
 
 

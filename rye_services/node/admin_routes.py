@@ -11,9 +11,11 @@ from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
+from lillux.shapes import of_attributes, write
 from rye_services.node.answers import (
     AuditAnswer,
     AuthorizedAnswer,
+    AuthorizedKeyAnswer,
     AuthorizedKeysAnswer,
     BindingsAnswer,
     DeletedAnswer,
@@ -23,9 +25,11 @@ from rye_services.node.answers import (
     NewBindingAnswer,
     RevokedAnswer,
     SealedStoredAnswer,
+    SecretEntryAnswer,
     SecretsAnswer,
     SecretsStoredAnswer,
     StatusAnswer,
+    UserGarbageAnswer,
 )
 from rye_services.node.services import NodeServices
 from rye_services.node.storage import UserGarbage
@@ -44,7 +48,6 @@ from rye_services.people.credentials import (
     MANAGE,
     SECRETS,
     WEBHOOKS,
-    AuthorizedKey,
     AuthorizedKeyMissingError,
     LastManagerError,
     Principal,
@@ -95,17 +98,20 @@ def admin_router(services: NodeServices) -> APIRouter:
             )
         except RyeError as error:
             raise RequestProblem(400, str(error)) from error
-        return {
-            "fingerprint": f"fp:{key.fingerprint}",
-            "label": key.label,
-            "scopes": list(key.scopes),
-            "authorized_by": principal.key_id,
-        }
+        return write(
+            AuthorizedAnswer(
+                fingerprint=key.fingerprint,
+                label=key.label,
+                scopes=key.scopes,
+                authorized_by=principal.key_id,
+            )
+        )
 
     @routes.get("", responses=answers(AuthorizedKeysAnswer))
     def list_keys(_: Manager) -> dict[str, Any]:
         """The keys that may sign requests now."""
-        return {"keys": [_key_as_json(key) for key in authorized.all()]}
+        keys = tuple(of_attributes(AuthorizedKeyAnswer, key) for key in authorized.all())
+        return write(AuthorizedKeysAnswer(keys=keys))
 
     @routes.delete("/{fingerprint}", responses=answers(RevokedAnswer, 404))
     def revoke(_: Manager, fingerprint: str) -> dict[str, str]:
@@ -120,17 +126,6 @@ def admin_router(services: NodeServices) -> APIRouter:
         return {"revoked": f"fp:{bare}"}
 
     return routes
-
-
-def _key_as_json(key: AuthorizedKey) -> dict[str, Any]:
-    return {
-        "fingerprint": f"fp:{key.fingerprint}",
-        "label": key.label,
-        "scopes": list(key.scopes),
-        "created_via": key.created_via,
-        "created_at": key.created_at,
-        "expires_at": key.expires_at,
-    }
 
 
 # --- audit routes ---------------------------------------------------------------------------------
@@ -167,7 +162,7 @@ def audit_router(services: NodeServices) -> APIRouter:
         )
         found = services.audit.entries(wanted, limit=limit)
         more = found[-1].id if len(found) == limit else None
-        return {"entries": [one.as_answer() for one in found], "next": more}
+        return write(AuditAnswer(entries=found, next=more))
 
     return routes
 
@@ -237,18 +232,7 @@ def _watched_sweep(
 
 def shown(found: UserGarbage) -> dict[str, Any]:
     """What became of the garbage of one user, as answers and ``--json`` show it."""
-    values = {
-        "user_id": found.user_id,
-        "state": found.state,
-        "removed": found.removed,
-        "freed_bytes": found.freed_bytes,
-        "kept": found.kept,
-        "stored_bytes": found.stored_bytes,
-        "forgotten_executions": found.forgotten,
-    }
-    if found.state != "refused":
-        return values
-    return {**values, "code": found.code, "problem": found.cause, "hint": found.hint}
+    return write(of_attributes(UserGarbageAnswer, found))
 
 
 # --- nonce sweep ----------------------------------------------------------------------------------
@@ -305,18 +289,16 @@ def open_router(services: NodeServices) -> APIRouter:
     async def status() -> dict[str, Any]:
         """How busy the node is, and what it can execute."""
         queue = services.executions.queue_state
-        return {
-            "node_id": services.keys.node_id,
-            "node_name": services.settings.name,
-            "healthy": services.watch.health.last.is_ready,
-            "active": queue.active,
-            "max_concurrent": queue.places,
-            "capabilities": {
-                "provides": list(provided),
-                "routes": [],
-                "executes": ["awaited"],
-            },
-        }
+        return write(
+            StatusAnswer(
+                node_id=services.keys.node_id,
+                node_name=services.settings.name,
+                healthy=services.watch.health.last.is_ready,
+                active=queue.active,
+                max_concurrent=queue.places,
+                capabilities={"provides": provided, "routes": (), "executes": ("awaited",)},
+            )
+        )
 
     return routes
 
@@ -381,25 +363,16 @@ def secret_router(services: NodeServices) -> APIRouter:
         kept = {name: value for name, value in given.items() if name not in skipped}
         with refusals(SecretValuesError, RefusedError):
             vault.put(owner.user_id, kept)
-        return {
-            "stored": list(kept),
-            "count": len(kept),
-            "skipped": [{"name": name, "reason": why} for name, why in skipped.items()],
-        }
+        passed_over = tuple({"name": name, "reason": why} for name, why in skipped.items())
+        return write(SecretsStoredAnswer(stored=tuple(kept), count=len(kept), skipped=passed_over))
 
     @routes.get("/secrets", responses=answers(SecretsAnswer))
     def entries(owner: SecretsReader) -> dict[str, Any]:
         """The names of the secrets, and when each was set."""
-        return {
-            "secrets": [
-                {
-                    "name": entry.name,
-                    "created_at": entry.created_at,
-                    "updated_at": entry.updated_at,
-                }
-                for entry in vault.entries(owner.user_id)
-            ]
-        }
+        found = vault.entries(owner.user_id)
+        return write(
+            SecretsAnswer(secrets=tuple(of_attributes(SecretEntryAnswer, one) for one in found))
+        )
 
     @routes.delete("/secrets/{name}", responses=answers(DeletedAnswer, 404))
     def delete(owner: SecretsCaller, name: str) -> dict[str, str]:
@@ -462,9 +435,16 @@ def webhook_router(services: NodeServices) -> APIRouter:
                     services.vault.sealed_for_owner(new.secret_envelope, owner.names)
                 )
             binding, secret = webhooks.create(_binding(owner, new), services.settings.name)
-        shown = binding.as_answer()
-        answered = ("hook_id", "item_id", "project_path", "has_secret_envelope", "vault_keys")
-        return {"hmac_secret": secret, **{name: shown[name] for name in answered}}
+        return write(
+            NewBindingAnswer(
+                hook_id=binding.hook_id,
+                hmac_secret=secret,
+                item_id=binding.item_id,
+                project_path=binding.project_path,
+                has_secret_envelope=binding.has_secret_envelope,
+                vault_keys=binding.vault_keys,
+            )
+        )
 
     @routes.get("", responses=answers(BindingsAnswer))
     def listed(owner: WebhooksReader) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Answers of a node's routes as its OpenAPI document describes them. Nothing is answered here.
+"""Answers of a node's routes, as shapes: what is answered, and described in OpenAPI.
 
 A field that is not always there has a default. Tests hold real answers to them
 (``tests/rye_services/web/test_openapi.py``, ``tests/rye_services/web/test_schemathesis.py``).
@@ -7,8 +7,12 @@ A field that is not always there has a default. Tests hold real answers to them
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from lillux.shapes import FLAT, Key
+from lillux.shapes import FLAT, LEFT_OUT, Key
 from lillux.values import dataclass, field
+from rye_services.node.moves import Move
+from rye_services.people.audit import AuditEntry
+from rye_services.people.people import KeyFingerprint, PersonKeyAnswer
+from rye_services.people.teams import Invitation, Member
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +88,8 @@ class UserSpaceAnswer:
     revision: int
     snapshot_revision: int
     remote_name: str
-    pushed_at: str | None = None
-    left_out: tuple[Mapping[str, str], ...] = ()
+    pushed_at: Annotated[str | None, LEFT_OUT] = None
+    left_out: Annotated[tuple[Mapping[str, str], ...], LEFT_OUT] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +247,7 @@ class ThreadsAnswer:
 class AuthorizedAnswer:
     """A key that was let in."""
 
-    fingerprint: str
+    fingerprint: KeyFingerprint
     label: str
     scopes: tuple[str, ...]
     authorized_by: str
@@ -253,7 +257,7 @@ class AuthorizedAnswer:
 class AuthorizedKeyAnswer:
     """A key that may sign requests."""
 
-    fingerprint: str
+    fingerprint: KeyFingerprint
     label: str
     scopes: tuple[str, ...]
     created_via: str
@@ -269,23 +273,10 @@ class AuthorizedKeysAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditEntryAnswer:
-    """A change of what may be done."""
-
-    id: int
-    at: str
-    actor: str
-    address: str
-    action: str
-    target: str
-    details: Mapping[str, Any] | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditAnswer:
     """Changes, the newest first; ``next`` is the ``before`` of the next page."""
 
-    entries: tuple[AuditEntryAnswer, ...]
+    entries: tuple[AuditEntry, ...]
     next: int | None
 
 
@@ -306,10 +297,10 @@ class UserGarbageAnswer:
     freed_bytes: int
     kept: int
     stored_bytes: int
-    forgotten_executions: int
-    code: str = ""
-    problem: str = ""
-    hint: str = ""
+    forgotten: Annotated[int, Key("forgotten_executions")]
+    code: Annotated[str, LEFT_OUT] = ""
+    cause: Annotated[str, Key("problem"), LEFT_OUT] = ""
+    hint: Annotated[str, LEFT_OUT] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -428,18 +419,6 @@ class AccountAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PersonKeyAnswer:
-    """A further key of a person; ``scopes`` null: whatever the person may do."""
-
-    fingerprint: str
-    label: str
-    scopes: tuple[str, ...] | None
-    created_at: str
-    created_by: str
-    expires_at: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PersonKeysAnswer:
     """The keys of a person; ``first`` is the one that the operator let in."""
 
@@ -495,20 +474,11 @@ class MemberAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownMemberAnswer:
-    """A member, and who made them one when."""
-
-    facts: Annotated[MemberAnswer, FLAT]
-    added_at: str
-    added_by: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TeamAnswer:
     """A team, its members, and how much it stores."""
 
     team_id: str
-    members: tuple[KnownMemberAnswer, ...]
+    members: tuple[Member, ...]
     stored_bytes: int
     allowed_bytes: int
 
@@ -523,25 +493,10 @@ class RemovedMemberAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InvitationAnswer:
-    """An invitation, without its text."""
-
-    id: str
-    team_id: str | None
-    role: str | None
-    email: str
-    created_at: str
-    created_by: str
-    expires_at: str
-    ended_at: str | None
-    used_by: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NewInvitationAnswer:
     """A new invitation; its text is shown this once."""
 
-    facts: Annotated[InvitationAnswer, FLAT]
+    facts: Annotated[Invitation, FLAT]
     invitation: str
 
 
@@ -549,7 +504,7 @@ class NewInvitationAnswer:
 class InvitationsAnswer:
     """Invitations, the newest first."""
 
-    invitations: tuple[InvitationAnswer, ...]
+    invitations: tuple[Invitation, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -583,14 +538,7 @@ class MovedAnswer:
     """A project that was moved; ``webhooks``: how many of its former owner ended."""
 
     status: Literal["moved"]
-    project_path: str
-    owner: str
-    new_path: str
-    new_owner: str
-    snapshot_hash: str
-    revision: int
-    copied_bytes: int
-    webhooks: int
+    move: Annotated[Move, FLAT]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

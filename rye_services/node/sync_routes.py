@@ -11,11 +11,14 @@ from fastapi.responses import StreamingResponse
 from pydantic import AfterValidator, BaseModel, Field
 
 import ryeos
+from lillux.shapes import write
 from rye_services.node.answers import (
     EntriesAnswer,
     HistoryAnswer,
+    LostAnswer,
     PresentAnswer,
     PushAnswer,
+    PushTerms,
     StoredAnswer,
     UserSpaceAnswer,
 )
@@ -127,7 +130,7 @@ def _has(services: NodeServices, principal: Principal, request: PresenceQuery) -
     services.sync.uploads.renew(principal.user_id)
     find = find_sound if request.verify else find_present
     found = find(services.stores.of(principal.user_id), request.hashes)
-    return {"present": list(found.present), "missing": list(found.missing)}
+    return write(PresentAnswer(present=tuple(found.present), missing=tuple(found.missing)))
 
 
 def _put(services: NodeServices, principal: Principal, sent: Entries) -> dict[str, Any]:
@@ -259,15 +262,17 @@ def _push_project(services: NodeServices, principal: Principal, body: PushBody) 
     except RoleError as error:
         raise RequestProblem(403, f"{error}; {error.hint}") from error
     services.sync.uploads.end(principal.user_id)
-    return {
-        "status": "ok",
-        "remote_name": services.settings.name,
-        "project_path": push.project_path,
-        "project_manifest_hash": head.project_manifest_hash,
-        "user_manifest_hash": head.user_manifest_hash,
-        "snapshot_hash": head.snapshot_hash,
-        "snapshot_revision": head.revision,
-    }
+    return write(
+        PushAnswer(
+            status="ok",
+            remote_name=services.settings.name,
+            project_path=push.project_path,
+            project_manifest_hash=head.project_manifest_hash,
+            user_manifest_hash=head.user_manifest_hash,
+            snapshot_hash=head.snapshot_hash,
+            snapshot_revision=head.revision,
+        )
+    )
 
 
 def _store_pushed(
@@ -337,13 +342,15 @@ def user_space_router(services: NodeServices) -> APIRouter:
         ref = services.sync.user_spaces.read(principal.user_id, services.settings.name)
         if ref is None:
             raise RequestProblem(404, "no user space was pushed yet")
-        return {
-            "user_manifest_hash": ref.user_manifest_hash,
-            "revision": ref.revision,
-            "snapshot_revision": ref.revision,
-            "pushed_at": ref.pushed_at,
-            "remote_name": services.settings.name,
-        }
+        return write(
+            UserSpaceAnswer(
+                user_manifest_hash=ref.user_manifest_hash,
+                revision=ref.revision,
+                snapshot_revision=ref.revision,
+                pushed_at=ref.pushed_at,
+                remote_name=services.settings.name,
+            )
+        )
 
     return routes
 
@@ -365,18 +372,16 @@ def _push_user_space(
         raise RequestProblem(400, str(error)) from error
     except RevisionMovedError as error:
         raise RequestProblem(404 if error.actual is None else 409, str(error)) from error
-    answer: dict[str, Any] = {
-        "status": "ok",
-        "user_manifest_hash": ref.user_manifest_hash,
-        "revision": ref.revision,
-        "snapshot_revision": ref.revision,
-        "remote_name": services.settings.name,
-    }
-    if kept.left_out:
-        answer["left_out"] = [
+    answer = UserSpaceAnswer(
+        user_manifest_hash=ref.user_manifest_hash,
+        revision=ref.revision,
+        snapshot_revision=ref.revision,
+        remote_name=services.settings.name,
+        left_out=tuple(
             {"path": one.path, "problem": one.problem} for one in kept.left_out[:MAX_NAMED]
-        ]
-    return answer
+        ),
+    )
+    return {"status": "ok", **write(answer)}
 
 
 # --- history routes -------------------------------------------------------------------------------
@@ -412,32 +417,34 @@ def history_router(services: NodeServices) -> APIRouter:
         if snapshots:
             behind = next(iter(snapshots[-1][1]["parent_hashes"]), "")
         is_lost = bool(behind) and len(snapshots) < shown
-        return {
-            "project_path": project_path,
-            "head": head.snapshot_hash,
-            "revision": head.revision,
-            "snapshots": [{**value, "_hash": digest} for digest, value in snapshots],
-            "remote_name": name,
-            "lost": _lost(services, principal.user_id, behind) if is_lost else None,
-            "push_terms": _push_terms(services, principal),
-        }
+        return write(
+            HistoryAnswer(
+                project_path=project_path,
+                head=head.snapshot_hash,
+                revision=head.revision,
+                snapshots=tuple({**value, "_hash": digest} for digest, value in snapshots),
+                remote_name=name,
+                lost=_lost(services, principal.user_id, behind) if is_lost else None,
+                push_terms=_push_terms(services, principal),
+            )
+        )
 
     return routes
 
 
-def _push_terms(services: NodeServices, principal: Principal) -> dict[str, Any]:
+def _push_terms(services: NodeServices, principal: Principal) -> PushTerms:
     """What a push that follows has to know, so that it need not ask."""
     space = None
     if principal.role is None and allows(principal.scopes, PUSH):
         space = services.sync.user_spaces.read(principal.user_id, services.settings.name)
-    return {
-        "takes_changes": True,
-        "engine_version": ryeos.__version__,
-        "user_manifest_hash": space.user_manifest_hash if space else None,
-    }
+    return PushTerms(
+        takes_changes=True,
+        engine_version=ryeos.__version__,
+        user_manifest_hash=space.user_manifest_hash if space else None,
+    )
 
 
-def _lost(services: NodeServices, user_id: str, digest: str) -> dict[str, str | None]:
+def _lost(services: NodeServices, user_id: str, digest: str) -> LostAnswer:
     """A snapshot that is named and cannot be read; ``accepted_at`` where it is gone for good."""
     accepted = services.sync.storage.losses.one(user_id, digest)
-    return {"hash": digest, "accepted_at": accepted.accepted_at if accepted else None}
+    return LostAnswer(hash=digest, accepted_at=accepted.accepted_at if accepted else None)

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Security
 from pydantic import AfterValidator, BaseModel, Field
 from starlette.requests import Request
 
+from lillux.shapes import of_attributes, write
 from lillux.signing import PemError
 from rye_services.names import RegistryNameError
 from rye_services.node.answers import (
@@ -20,15 +21,17 @@ from rye_services.node.answers import (
     InvitationsAnswer,
     JoinedAnswer,
     MemberAnswer,
+    MembershipAnswer,
     MovedAnswer,
     NewInvitationAnswer,
     NewTokenAnswer,
-    PersonKeyAnswer,
     PersonKeysAnswer,
+    ProjectAnswer,
     ProjectsAnswer,
     RemovedMemberAnswer,
     TeamAnswer,
     TeamsAnswer,
+    TokenAnswer,
     TokensAnswer,
 )
 from rye_services.node.services import NodeServices
@@ -48,7 +51,7 @@ from rye_services.people.credentials import (
     ensure_user,
     valid_scopes,
 )
-from rye_services.people.people import PersonMissingError
+from rye_services.people.people import PersonKeyAnswer, PersonMissingError
 from rye_services.people.teams import (
     MAX_INVITATION_DAYS,
     Member,
@@ -150,14 +153,16 @@ def _add_account(routes: APIRouter, services: NodeServices) -> None:
     def account(who: AnyCaller) -> dict[str, Any]:
         """Who the caller is, what their key is for, and their teams."""
         found = _teams_of(services, who.user_id) if who.role is None else ()
-        return {
-            "user_id": who.who,
-            "key_id": who.key_id,
-            "scopes": None if who.scopes is None else sorted(who.scopes),
-            "team": who.user_id if who.role is not None else None,
-            "role": who.role,
-            "teams": [{"team_id": one.team_id, "role": one.role} for one in found],
-        }
+        return write(
+            AccountAnswer(
+                user_id=who.who,
+                key_id=who.key_id,
+                scopes=None if who.scopes is None else tuple(sorted(who.scopes)),
+                team=who.user_id if who.role is not None else None,
+                role=who.role,
+                teams=tuple(of_attributes(MembershipAnswer, one) for one in found),
+            )
+        )
 
     @routes.get("/account/keys", tags=["account"], responses=answers(PersonKeysAnswer))
     def list_keys(who: Person) -> dict[str, Any]:
@@ -275,9 +280,7 @@ def _token_role(who: Principal, new: NewToken) -> Role | None:
 
 def shown_token(key: ApiKey) -> dict[str, Any]:
     """A token as JSON shows it, without its text."""
-    names = ("id", "name", "key_prefix", "created_at", "expires_at", "revoked_at", "last_used_at")
-    found = {name: getattr(key, name) for name in (*names, "role", "created_by")}
-    return {**found, "scopes": None if key.scopes is None else list(key.scopes)}
+    return write(of_attributes(TokenAnswer, key))
 
 
 # --- teams ----------------------------------------------------------------------------------------
@@ -297,7 +300,9 @@ def _add_teams(routes: APIRouter, services: NodeServices) -> None:
     def list_teams(who: AnyCaller) -> dict[str, Any]:
         """The teams of the caller, with their roles."""
         found = teams.of(who.who)
-        return {"teams": [{"team_id": one.team_id, "role": one.role} for one in found]}
+        return write(
+            TeamsAnswer(teams=tuple(of_attributes(MembershipAnswer, one) for one in found))
+        )
 
     @routes.post("/teams", tags=["teams"], responses=answers(TeamAnswer, 409))
     def add(who: Person, new: NewTeam) -> dict[str, Any]:
@@ -333,12 +338,9 @@ def _team(services: NodeServices, team: str) -> dict[str, Any]:
     with refused():
         members = services.teams.members(team)
     used, allowed = services.people.room_of(team, services.settings.max_user_storage_bytes)
-    return {
-        "team_id": team,
-        "members": [one.as_answer() for one in members],
-        "stored_bytes": used,
-        "allowed_bytes": allowed,
-    }
+    return write(
+        TeamAnswer(team_id=team, members=members, stored_bytes=used, allowed_bytes=allowed)
+    )
 
 
 # --- members --------------------------------------------------------------------------------------
@@ -362,7 +364,7 @@ def _add_members(routes: APIRouter, services: NodeServices) -> None:
         with refused():
             has_key = services.authorized_keys.find(bare) is not None
             teams.set_role(team, bare, new.role, by=who.user_id, has_key=has_key)
-        return {"team_id": team, "user_id": bare, "role": new.role}
+        return write(MemberAnswer(team_id=team, user_id=bare, role=new.role))
 
     @routes.delete(path, tags=["teams"], responses=answers(RemovedMemberAnswer, 404, 409))
     def remove(who: Person, team: str, user_id: str) -> dict[str, Any]:
@@ -372,7 +374,7 @@ def _add_members(routes: APIRouter, services: NodeServices) -> None:
         teams.acting_for(who, team, wanted)
         with refused():
             ended = removed_member(services, team, bare, by=who.user_id)
-        return {"team_id": team, "user_id": bare, "cancelled": list(ended)}
+        return write(RemovedMemberAnswer(team_id=team, user_id=bare, cancelled=ended))
 
 
 def removed_member(services: NodeServices, team: str, user_id: str, *, by: str) -> tuple[str, ...]:
@@ -414,7 +416,7 @@ def _add_invitations(routes: APIRouter, services: NodeServices) -> None:
     def listed(who: Person, team: str) -> dict[str, Any]:
         """The invitations into a team, without their texts."""
         teams.acting_for(who, team, Role.ADMIN)
-        return {"invitations": [one.as_answer() for one in teams.invitations(team)]}
+        return write(InvitationsAnswer(invitations=teams.invitations(team)))
 
     @routes.post(path, tags=["teams"], responses=answers(NewInvitationAnswer, 404, 409))
     def invite(who: Person, team: str, new: NewInvitation) -> dict[str, Any]:
@@ -424,7 +426,7 @@ def _add_invitations(routes: APIRouter, services: NodeServices) -> None:
             text, made = teams.invite(
                 team, new.role, email=new.email, days=new.expires_in_days, by=who.user_id
             )
-        return {"invitation": text, **made.as_answer()}
+        return write(NewInvitationAnswer(facts=made, invitation=text))
 
     @routes.delete(
         f"{path}/{{invitation_id}}", tags=["teams"], responses=answers(DeletedAnswer, 404)
@@ -442,7 +444,7 @@ def _add_invitations(routes: APIRouter, services: NodeServices) -> None:
         with refused():
             emails = services.people.emails_of(who.user_id)
             made = teams.accept(sent.invitation, who.user_id, emails=emails)
-        return {"team_id": made.team_id, "role": made.role}
+        return write(JoinedAnswer(team_id=made.team_id, role=made.role))
 
 
 # --- projects -------------------------------------------------------------------------------------
@@ -461,17 +463,17 @@ def _add_projects(routes: APIRouter, services: NodeServices) -> None:
     def listed(who: Viewer) -> dict[str, Any]:
         """The projects of the caller, or of a team, with their heads."""
         name = services.settings.name
-        found = [
-            {
-                "project_path": path,
-                "snapshot_hash": head.snapshot_hash,
-                "revision": head.revision,
-                "pushed_at": head.pushed_at,
-            }
+        found = tuple(
+            ProjectAnswer(
+                project_path=path,
+                snapshot_hash=head.snapshot_hash,
+                revision=head.revision,
+                pushed_at=head.pushed_at,
+            )
             for remote, path, head in services.sync.heads.of(who.user_id)
             if remote == name
-        ]
-        return {"owner": who.user_id, "projects": found}
+        )
+        return write(ProjectsAnswer(owner=who.user_id, projects=found))
 
     @routes.post("/projects/move", tags=["projects"], responses=answers(MovedAnswer, 404, 409))
     def move(who: Mover, wanted: ProjectMove) -> dict[str, Any]:
@@ -503,4 +505,4 @@ def move_answer(services: NodeServices, who: Principal, wanted: ProjectMove) -> 
             wanted.new_path or wanted.project_path,
             guard,
         )
-    return {"status": "moved", **{name: getattr(done, name) for name in type(done).__slots__}}
+    return write(MovedAnswer(status="moved", move=done))

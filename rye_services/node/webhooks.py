@@ -13,7 +13,9 @@ from sqlalchemy import Connection, Row, delete, select, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
 
 from lillux.digests import sha256_hex
+from lillux.shapes import of_attributes, write
 from lillux.values import dataclass, field, replace
+from rye_services.node.answers import BindingAnswer
 from rye_services.node.secrets import SealedRowError, open_row, seal_for_hook, seal_row
 from rye_services.node.store.heads import valid_project_path
 from rye_services.people.audit import Audit
@@ -66,19 +68,14 @@ class Binding:
     created_at: str = ""
     revoked_at: str | None = None
 
+    @property
+    def has_secret_envelope(self) -> bool:
+        """Whether its user gave it secrets of its own."""
+        return self.secret_envelope is not None
+
     def as_answer(self) -> dict[str, Any]:
         """What its user is shown: everything but the envelope, and never the HMAC secret."""
-        return {
-            "hook_id": self.hook_id,
-            "item_id": self.item_id,
-            "project_path": self.project_path,
-            "description": self.description,
-            "created_at": self.created_at,
-            "revoked_at": self.revoked_at,
-            "has_secret_envelope": self.secret_envelope is not None,
-            "vault_keys": list(self.vault_keys),
-            "owner": self.owner,
-        }
+        return write(of_attributes(BindingAnswer, self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

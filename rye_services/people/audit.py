@@ -17,6 +17,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
+from lillux.shapes import write
 from lillux.values import dataclass
 from rye_services.people.actors import NODE, Actor, current_actor
 from rye_services.storage.database import Database, audit, stamp
@@ -42,24 +43,20 @@ _OPERATORS = "command:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """A change. ``at`` is ISO 8601, UTC, by the clock of the database.
+    """A change of what may be done."""
 
-    action   like ``keys.add``: what was changed, a full stop, and how
-    target   what it was changed of
-    details  further facts, none of them a secret
-    """
-
+    shape_name = "AuditEntryAnswer"
     id: int
-    at: str
+    at: str  # ISO 8601, UTC, by the clock of the database
     actor: str
     address: str
-    action: str
-    target: str
-    details: Mapping[str, Any] | None
+    action: str  # like ``keys.add``: what was changed, a full stop, and how
+    target: str  # what it was changed of
+    details: Mapping[str, Any] | None  # further facts, none of them a secret
 
     def as_answer(self) -> dict[str, Any]:
         """The entry as JSON has it."""
-        return {name: getattr(self, name) for name in AuditEntry.__slots__}
+        return write(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from secrets import token_hex
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from sqlalchemy import (
     Connection,
@@ -26,8 +26,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
+from lillux.shapes import TEXT, of_attributes, write
 from lillux.signing import canonical_public_pem, compute_key_fingerprint
-from lillux.values import dataclass
+from lillux.values import dataclass, replace
 from rye_services.names import (
     RegistryNameError,
     folded_namespace,
@@ -103,6 +104,26 @@ class PersonMissingError(RyeError):
         )
 
 
+def _prefixed(fingerprint: str) -> str:
+    return f"fp:{fingerprint}"
+
+
+KeyFingerprint = Annotated[str, replace(TEXT, written=_prefixed)]
+"""A fingerprint, written with what it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonKeyAnswer:
+    """A further key of a person; ``scopes`` null: whatever the person may do."""
+
+    fingerprint: KeyFingerprint
+    label: str
+    scopes: tuple[str, ...] | None
+    created_at: str
+    created_by: str
+    expires_at: str | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonKey:
     """A further key of a person. ``scopes`` None: whatever the person may do."""
@@ -123,14 +144,7 @@ class PersonKey:
 
     def as_answer(self) -> dict[str, Any]:
         """The key as JSON shows it."""
-        return {
-            "fingerprint": f"fp:{self.fingerprint}",
-            "label": self.label,
-            "scopes": None if self.scopes is None else list(self.scopes),
-            "created_at": self.created_at,
-            "created_by": self.created_by,
-            "expires_at": self.expires_at,
-        }
+        return write(of_attributes(PersonKeyAnswer, self))
 
 
 @dataclass(frozen=True, slots=True)

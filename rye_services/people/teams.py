@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, and_, delete, func, insert, or_, select, update
 
 from lillux.digests import canonical_json, sha256_hex
+from lillux.shapes import write
 from lillux.values import dataclass, replace
 from rye_services.names import is_reserved
 from rye_services.people.audit import Audit
@@ -96,8 +97,9 @@ class RoleError(RyeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A person in a team."""
+    """A member, and who made them one when."""
 
+    shape_name = "KnownMemberAnswer"
     team_id: str
     user_id: str
     role: Role
@@ -106,13 +108,14 @@ class Member:
 
     def as_answer(self) -> dict[str, Any]:
         """The member as JSON shows them."""
-        return {name: getattr(self, name) for name in Member.__slots__}
+        return write(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invitation:
-    """An invitation, without its text. ``ended_at``: it was used by ``used_by``, or revoked."""
+    """An invitation, without its text."""
 
+    shape_name = "InvitationAnswer"
     id: str
     team_id: str | None
     role: Role | None
@@ -120,12 +123,12 @@ class Invitation:
     created_at: str
     created_by: str
     expires_at: str
-    ended_at: str | None
+    ended_at: str | None  # it was used by ``used_by``, or revoked
     used_by: str | None
 
     def as_answer(self) -> dict[str, Any]:
         """The invitation as JSON shows it."""
-        return {name: getattr(self, name) for name in Invitation.__slots__}
+        return write(self)
 
 
 class Teams:

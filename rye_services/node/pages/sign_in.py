@@ -17,6 +17,7 @@ from starlette.responses import Response
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.http.client import HttpClient
+from lillux.shapes import write
 from lillux.signing import compute_key_fingerprint
 from lillux.values import dataclass
 from rye_services.node.answers import NewSignInAnswer, SignInStateAnswer
@@ -310,13 +311,15 @@ def machine_router(services: NodeServices) -> APIRouter:
         now_s = services.clock().timestamp()
         waiting.begin(device_code, _MACHINE, facts, now_s=now_s, user_code=user_code)
         base = services.settings.public_url or f"{request.url.scheme}://{request.url.netloc}"
-        return {
-            "device_code": device_code,
-            "user_code": user_code,
-            "verification_url": f"{base.rstrip('/')}{DEVICE}",
-            "interval_s": POLL_S,
-            "expires_in_s": SIGN_IN_S,
-        }
+        return write(
+            NewSignInAnswer(
+                device_code=device_code,
+                user_code=user_code,
+                verification_url=f"{base.rstrip('/')}{DEVICE}",
+                interval_s=POLL_S,
+                expires_in_s=SIGN_IN_S,
+            )
+        )
 
     @routes.post("/poll", responses=answers(SignInStateAnswer))
     def poll(sent: DeviceCode) -> dict[str, str]:
