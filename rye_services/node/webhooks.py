@@ -22,7 +22,12 @@ from rye_services.people.audit import Audit
 from rye_services.people.callers import RequestFacts, WebhookDelivery
 from rye_services.people.credentials import EXECUTE, Principal
 from rye_services.refusal import RefusedError
-from rye_services.storage.database import Database, webhook_bindings, webhook_deliveries_replay
+from rye_services.storage.database import (
+    Database,
+    from_row,
+    webhook_bindings,
+    webhook_deliveries_replay,
+)
 from rye_services.web.http import RequestProblem, Unauthorized, refusals
 from ryeos.items.context import Clock
 from ryeos.items.errors import InvalidRefError, RyeError
@@ -306,18 +311,10 @@ class Webhooks:
 
     def _row(self, binding: Binding, secret: str, remote_name: str) -> dict[str, Any]:
         return {
-            "hook_id": binding.hook_id,
-            "user_id": binding.user_id,
+            **write(binding),
             "remote_name": remote_name,
             "item_type": binding.item_id.partition(":")[0],
-            "item_id": binding.item_id,
-            "project_path": binding.project_path,
             "hmac_secret": seal_row(secret, self._box_public, hook_row(binding.hook_id)),
-            "description": binding.description,
-            "secret_envelope": binding.secret_envelope,
-            "vault_keys": list(binding.vault_keys),
-            "owner": binding.owner,
-            "created_at": binding.created_at,
         }
 
 
@@ -371,18 +368,7 @@ def record_delivery(
 
 
 def _binding(row: Row[Any]) -> Binding:
-    return Binding(
-        hook_id=row.hook_id,
-        user_id=row.user_id,
-        item_id=row.item_id,
-        project_path=row.project_path,
-        description=row.description,
-        secret_envelope=row.secret_envelope,
-        vault_keys=tuple(row.vault_keys),
-        owner=row.owner,
-        created_at=row.created_at,
-        revoked_at=row.revoked_at,
-    )
+    return from_row(Binding, row)
 
 
 def hook_row(hook_id: str) -> dict[str, str]:

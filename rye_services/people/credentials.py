@@ -6,13 +6,15 @@ import secrets
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from sqlalchemy import Connection, Row, RowMapping, and_, bindparam, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from lillux.digests import sha256_hex
+from lillux.fields import is_text
+from lillux.shapes import Form, Key, write
 from lillux.signing import canonical_public_pem, compute_key_fingerprint
 from lillux.values import dataclass, replace
 from rye_services.people.actors import current_actor
@@ -22,6 +24,7 @@ from rye_services.storage.database import (
     Database,
     api_keys,
     authorized_keys,
+    from_row,
     request_nonces,
     stamp,
     users,
@@ -236,7 +239,7 @@ class ApiKeys:
 
     def _insert(self, connection: Connection, token: str, key: ApiKey) -> None:
         ensure_user(connection, key.user_id, key.created_at)
-        row = {"key_hash": sha256_hex(token.encode()), **_row(key)}
+        row = {"key_hash": sha256_hex(token.encode()), **write(key)}
         connection.execute(api_keys.insert().values(**row))
         expires = {"expires_at": key.expires_at} if key.expires_at else {}
         scopes = None if key.scopes is None else list(key.scopes)
@@ -300,15 +303,8 @@ def _counts(key: ApiKey, now: datetime) -> bool:
     return key.revoked_at is None and not is_over
 
 
-def _row(key: ApiKey) -> dict[str, Any]:
-    return {name: getattr(key, name) for name in ApiKey.__slots__} | {
-        "scopes": None if key.scopes is None else list(key.scopes)
-    }
-
-
 def _api_key_of(row: Row[Any]) -> ApiKey:
-    values = {name: getattr(row, name) for name in ApiKey.__slots__}
-    return ApiKey(**values | {"scopes": None if row.scopes is None else tuple(row.scopes)})
+    return from_row(ApiKey, row)
 
 
 # --- authorized keys ------------------------------------------------------------------------------
@@ -346,6 +342,19 @@ class LastManagerError(RyeError):
         )
 
 
+PublicKey = Annotated[
+    bytes,
+    Key("public_key"),
+    Form(
+        "a public key",
+        is_text,
+        make=lambda text, *_: decode_public_key(text),
+        written=encode_public_key,
+    ),
+]
+"""A PEM, kept as ``ed25519:...``."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorizedKey:
     """A key that may sign requests.
@@ -358,7 +367,7 @@ class AuthorizedKey:
     """
 
     fingerprint: str
-    public_pem: bytes
+    public_pem: PublicKey
     label: str
     scopes: tuple[str, ...]
     publish_namespaces: tuple[str, ...] = ()
@@ -481,7 +490,7 @@ class AuthorizedKeys:
     def _put(self, connection: Connection, key: AuthorizedKey) -> None:
         same = authorized_keys.c.fingerprint == key.fingerprint
         connection.execute(delete(authorized_keys).where(same))
-        connection.execute(authorized_keys.insert().values(**_authorized_row(key)))
+        connection.execute(authorized_keys.insert().values(**write(key)))
         details: dict[str, Any] = {"label": key.label, "scopes": list(key.scopes)}
         details |= {"expires_at": key.expires_at} if key.expires_at else {}
         details |= {"publish": list(key.publish_namespaces)} if key.publish_namespaces else {}
@@ -498,26 +507,7 @@ class AuthorizedKeys:
 
 def authorized_key_of(values: Mapping[str, Any] | RowMapping) -> AuthorizedKey:
     """The key of the columns of ``authorized_keys``."""
-    return AuthorizedKey(
-        fingerprint=values["fingerprint"],
-        public_pem=decode_public_key(values["public_key"]),
-        label=values["label"],
-        scopes=tuple(values["scopes"]),
-        publish_namespaces=tuple(values["publish_namespaces"]),
-        expires_at=values["expires_at"],
-        created_via=values["created_via"],
-        created_at=values["created_at"],
-        created_by=values["created_by"],
-    )
-
-
-def _authorized_row(key: AuthorizedKey) -> dict[str, Any]:
-    names = [name for name in AuthorizedKey.__slots__ if name != "public_pem"]
-    return {name: getattr(key, name) for name in names} | {
-        "public_key": encode_public_key(key.public_pem),
-        "scopes": list(key.scopes),
-        "publish_namespaces": list(key.publish_namespaces),
-    }
+    return from_row(AuthorizedKey, values)
 
 
 def _require_fields(key: AuthorizedKey) -> None:

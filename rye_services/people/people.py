@@ -50,6 +50,7 @@ from rye_services.storage.database import (
     Database,
     Text,
     authorized_keys,
+    from_row,
     hold,
     oidc_subjects,
     page_sessions,
@@ -430,8 +431,7 @@ def _has_something(connection: Connection, user_id: str) -> bool:
 
 
 def _key_of(row: Row[Any]) -> PersonKey:
-    values = {name: getattr(row, name) for name in PersonKey.__slots__}
-    return PersonKey(**values | {"scopes": None if row.scopes is None else tuple(row.scopes)})
+    return from_row(PersonKey, row)
 
 
 # --- names ----------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from rye_services.refusal import RefusedError
 from rye_services.storage.database import (
     Database,
     api_keys,
+    from_row,
     hold,
     invitations,
     project_refs,
@@ -546,13 +547,11 @@ def _let_in(connection: Connection, user_id: str, now: str) -> None:
 
 
 def _member(row: Row[Any]) -> Member:
-    values = {name: getattr(row, name) for name in Member.__slots__}
-    return Member(**values | {"role": Role(row.role)})
+    return from_row(Member, row)
 
 
 def _invitation_of(row: Any) -> Invitation:  # noqa: ANN401 - a mapping of columns
-    values = {name: row[name] for name in Invitation.__slots__}
-    return Invitation(**values | {"role": values["role"] and Role(values["role"])})
+    return from_row(Invitation, row)
 
 
 # --- team space -----------------------------------------------------------------------------------

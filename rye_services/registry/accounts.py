@@ -25,7 +25,7 @@ from rye_services.people.credentials import (
 )
 from rye_services.process.keys import NodeKeys
 from rye_services.refusal import RefusedError
-from rye_services.storage.database import Database, hold, stamp, users
+from rye_services.storage.database import Database, from_row, hold, stamp, users
 from rye_services.storage.registry_tables import account_keys, accounts, namespaces
 from rye_services.web.openapi import OPTIONAL_CALLER
 from ryeos.items.context import Clock, utc_now
@@ -249,12 +249,7 @@ def _require_room_for_key(connection: Connection, name: str) -> None:
 
 
 def _account(row: Row[Any]) -> Account:
-    return Account(
-        name=row.name,
-        created_at=row.created_at,
-        disabled_at=row.disabled_at,
-        stored_bytes=row.stored_bytes,
-    )
+    return from_row(Account, row)
 
 
 # --- namespaces -----------------------------------------------------------------------------------
@@ -387,7 +382,7 @@ def _require_claimable(connection: Connection, name: str, folded: str, owner: st
 
 
 def _namespace(row: Row[Any]) -> NamespaceFacts:
-    return NamespaceFacts(row.name, row.owner, row.claimed_at)
+    return from_row(NamespaceFacts, row)
 
 
 # --- key claims -----------------------------------------------------------------------------------

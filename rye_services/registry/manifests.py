@@ -6,11 +6,12 @@ What is published has to be there, whole and sound; from then on no sweep takes 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Row, func, insert, select
 
 from lillux.errors import LilluxError
+from lillux.shapes import Key
 from lillux.values import dataclass
 from rye_services.names import RegistryNameError
 from rye_services.node.store.objects import KnownItems
@@ -26,7 +27,7 @@ from rye_services.registry.accounts import (
 )
 from rye_services.registry.items import ItemGoneError, PublicationError, version_taken
 from rye_services.registry.names import version_of
-from rye_services.storage.database import Database, published_manifests, stamp
+from rye_services.storage.database import Database, from_row, published_manifests, stamp
 from rye_services.storage.registry_tables import namespaces
 from rye_services.web.http import RequestProblem
 from ryeos.items.context import Clock, utc_now
@@ -58,7 +59,7 @@ class PublishedManifest:
     item_id: str
     version: str
     manifest_hash: str
-    publisher: str
+    publisher: Annotated[str, Key("user_id")]
     published_at: str
 
 
@@ -173,14 +174,7 @@ def _owner(connection: Connection, namespace: str) -> str:
 
 
 def _published(row: Row[Any]) -> PublishedManifest:
-    return PublishedManifest(
-        kind=row.kind,
-        item_id=row.item_id,
-        version=row.version,
-        manifest_hash=row.manifest_hash,
-        publisher=row.user_id,
-        published_at=row.published_at,
-    )
+    return from_row(PublishedManifest, row)
 
 
 # --- refusals -------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy
 from sqlalchemy import (
@@ -29,6 +29,8 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    Row,
+    RowMapping,
     Table,
     event,
 )
@@ -47,6 +49,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 from sqlalchemy.types import TypeDecorator
 
 from lillux.files import create_file, make_directory
+from lillux.shapes import members, read
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
 
@@ -960,6 +963,27 @@ published_manifests = Table(  # what a registry names in the stores of users: no
 
 
 # --- times ----------------------------------------------------------------------------------------
+# Rows as values.
+
+_Shape = TypeVar("_Shape")
+
+
+def from_row(shape: type[_Shape], row: RowMapping | Mapping[str, Any] | Row[Any]) -> _Shape:
+    """The value in the columns of a row, as `lillux.shapes` reads it.
+
+    Raises KeyError where a column was not asked for: no default stands for one.
+    """
+    columns: Mapping[Any, Any] = row._mapping if isinstance(row, Row) else row  # noqa: SLF001 - SQLAlchemy's
+    for one in members(shape):
+        if one.key not in columns:
+            raise KeyError(one.key)
+    return read(shape, columns, _wrong_column)
+
+
+def _wrong_column(column: str, expected: str, value: object) -> TypeError:
+    return TypeError(f"column {column}: expected {expected}, found {type(value).__name__}")
+
+
 # Times as texts whose order is their order in time: ``2026-11-21T05:58:37.376747+00:00``.
 
 

@@ -7,12 +7,13 @@ head leads to has to be on the disk before it moves: `rye_services.node.store.ob
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from lillux.digests import compute_integrity
+from lillux.shapes import Key, write
 from lillux.store_files import (
     ObjectChangedError,
     ObjectKind,
@@ -20,7 +21,7 @@ from lillux.store_files import (
     ObjectUnreadableError,
 )
 from lillux.values import dataclass
-from rye_services.storage.database import Database, project_refs, stamp, user_space_refs
+from rye_services.storage.database import Database, from_row, project_refs, stamp, user_space_refs
 from ryeos.sync.objects import PUSH, CasObjectError, ContentStore, ProjectSnapshot, snapshot_of
 
 
@@ -34,11 +35,11 @@ class Head:
     """
 
     snapshot_hash: str
-    revision: int
+    revision: Annotated[int, Key("snapshot_revision")]
     project_manifest_hash: str
     user_manifest_hash: str | None
     system_version: str
-    pushed_at: str
+    pushed_at: Annotated[str, Key("head_updated_at")]
 
 
 class Heads:
@@ -93,14 +94,6 @@ class Heads:
         was made here: by now others may have moved it on.
         """
         time = stamp(now)
-        values = {
-            "snapshot_hash": snapshot_hash,
-            "project_manifest_hash": project_manifest_hash,
-            "user_manifest_hash": user_manifest_hash,
-            "system_version": system_version,
-            "pushed_at": time,
-            "head_updated_at": time,
-        }
         key = {"user_id": user_id, "remote_name": remote_name, "project_path": project_path}
         revision = expected.revision + 1 if expected else 1
         made = Head(
@@ -111,9 +104,9 @@ class Heads:
             system_version=system_version,
             pushed_at=time,
         )
+        values = {**write(made), "pushed_at": time}
         if expected is None:
-            row = {**key, **values, "snapshot_revision": revision}
-            return made if self._begin(row, first) else None
+            return made if self._begin({**key, **values}, first) else None
         columns = project_refs.c
         statement = (
             update(project_refs)
@@ -122,7 +115,7 @@ class Heads:
                 columns.snapshot_revision == expected.revision,
                 columns.snapshot_hash == expected.snapshot_hash,
             )
-            .values(snapshot_revision=revision, **values)
+            .values(**values)
         )
         with self._database.writing() as connection:
             first(connection)
@@ -149,14 +142,7 @@ def _head_row(user_id: str, remote_name: str, project_path: str) -> ColumnElemen
 
 
 def _head(row: RowMapping) -> Head:
-    return Head(
-        snapshot_hash=row["snapshot_hash"],
-        revision=row["snapshot_revision"],
-        project_manifest_hash=row["project_manifest_hash"],
-        user_manifest_hash=row["user_manifest_hash"],
-        system_version=row["system_version"],
-        pushed_at=row["head_updated_at"],
-    )
+    return from_row(Head, row)
 
 
 # --- user space refs ------------------------------------------------------------------------------
