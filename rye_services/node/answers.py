@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from lillux.shapes import FLAT, LEFT_OUT, Key
 from lillux.values import dataclass, field
 from rye_services.node.moves import Move
+from rye_services.node.webhooks import BindingAnswer
 from rye_services.people.audit import AuditEntry
 from rye_services.people.people import KeyFingerprint, PersonKeyAnswer
 from rye_services.people.teams import Invitation, Member
@@ -371,21 +372,6 @@ class NewBindingAnswer:
     project_path: str
     has_secret_envelope: bool
     vault_keys: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BindingAnswer:
-    """What a hook executes."""
-
-    hook_id: str
-    item_id: str
-    project_path: str
-    description: str
-    created_at: str
-    revoked_at: str | None
-    has_secret_envelope: bool
-    vault_keys: tuple[str, ...]
-    owner: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,6 @@ from sqlalchemy.dialects import postgresql, sqlite
 from lillux.digests import sha256_hex
 from lillux.shapes import of_attributes, write
 from lillux.values import dataclass, field, replace
-from rye_services.node.answers import BindingAnswer
 from rye_services.node.secrets import SealedRowError, open_row, seal_for_hook, seal_row
 from rye_services.node.store.heads import valid_project_path
 from rye_services.people.audit import Audit
@@ -56,6 +55,21 @@ class WebhookFieldError(RyeError):
     def __init__(self, field: str, expected: str) -> None:
         self.field, self.expected = field, expected
         super().__init__(f"{field}: expected {expected}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BindingAnswer:
+    """What a hook executes."""
+
+    hook_id: str
+    item_id: str
+    project_path: str
+    description: str
+    created_at: str
+    revoked_at: str | None
+    has_secret_envelope: bool
+    vault_keys: tuple[str, ...]
+    owner: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
