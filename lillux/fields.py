@@ -1,4 +1,4 @@
-"""Typed reads of one mapping, key by key: of configuration, graphs, lockfiles and objects.
+"""Typed reads of one mapping, key by key: of configuration, headers and graphs.
 
 `Fields.read` is the one rule: a key that is absent is None, a value of another type is handed to
 ``wrong``, which raises, or notes the problem and answers None. The other methods are that rule with
