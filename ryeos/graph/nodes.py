@@ -34,15 +34,14 @@ from ryeos.items.refs import EXECUTABLE_KINDS, Kind, valid_id
 
 # --- node reading ---------------------------------------------------------------------------------
 
-NODE_TYPES = ("action", "gate", "foreach", "return")
 NAMESPACES = frozenset({"state", "inputs", "result", "_now", "_timestamp"})
 MAX_RETRIES = 100
 MAX_BACKOFF = 100.0
 MAX_EDGES = 1000
 BACKOFFS: Mapping[str, float] = {"constant": 1.0, "exponential": 2.0}
 
-_IGNORED = ("comment", "description")
-_KEYS: Mapping[str, tuple[str, ...]] = {
+IGNORED_KEYS = ("comment", "description")
+NODE_KEYS: Mapping[str, tuple[str, ...]] = {
     "action": (
         *("type", "action", "assign", "next", "on_error", "cache_result", "cache", "cache_ttl"),
         *("remote", "env_requires", "retry", "timeout", "async"),
@@ -56,6 +55,9 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     ),
     "return": ("type", "output", "env_requires"),
 }
+"""The keys of a node by its type, for its reader and for its JSON Schema."""
+
+NODE_TYPES = tuple(NODE_KEYS)
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 
 
@@ -72,12 +74,14 @@ def read_node(
     fields = GraphFields(value, path, findings)
     word = _type(fields)
     if word is None:
-        fields.report_unknown((*{key for keys in _KEYS.values() for key in keys}, *_IGNORED), {})
+        fields.report_unknown(
+            (*{key for keys in NODE_KEYS.values() for key in keys}, *IGNORED_KEYS), {}
+        )
         return None
     node = _READERS[word](name, fields, names)
-    others = {key for keys in _KEYS.values() for key in keys} - {*_KEYS[word]}
+    others = {key for keys in NODE_KEYS.values() for key in keys} - {*NODE_KEYS[word]}
     fields.report_unknown(
-        (*_KEYS[word], *_IGNORED),
+        (*NODE_KEYS[word], *IGNORED_KEYS),
         {key: f"{key} is not used on a node of type {word}" for key in others},
     )
     return node
@@ -295,7 +299,7 @@ def _edges(
         if entry.get("to") is None:
             findings.error(fields.at("to"), "expected the name of a node, found nothing")
         when = read_condition(fields, "when")
-        fields.report_unknown(("to", "when", *_IGNORED), {})
+        fields.report_unknown(("to", "when", *IGNORED_KEYS), {})
         if target:
             note_missing_target(target, fields.at("to"), findings, names)
             yield Edge(target, when)

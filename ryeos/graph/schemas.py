@@ -13,6 +13,7 @@ from ryeos.graph.nodes import (
     BACKOFFS,
     CONTROLS,
     EVENTS,
+    IGNORED_KEYS,
     KINDS,
     LAST_LAYER,
     LEGACY_PRIMARIES,
@@ -20,6 +21,7 @@ from ryeos.graph.nodes import (
     MAX_EDGES,
     MAX_HOOKS,
     MAX_RETRIES,
+    NODE_KEYS,
     NODE_TYPES,
     PRIMARIES,
 )
@@ -284,19 +286,6 @@ _RETRY = mapping(
         ["max"],
     ),
 )
-_CALLING: dict[str, Schema] = {
-    "action": _ref("action"),
-    "next": _NEXT,
-    "on_error": text("The node that follows when the call fails."),
-    "cache_result": truth("Reuse an earlier result of the same call."),
-    "cache": truth("Older name of cache_result."),
-    "cache_ttl": _seconds("How long a cached result is valid"),
-    "remote": text(f"The remote that makes the call. {_TEMPLATE}"),
-    "env_requires": _ENV_REQUIRES,
-    "retry": _RETRY,
-    "timeout": _seconds("The longest time of one call"),
-    **_REMARKS,
-}
 
 
 def _type(name: str) -> Schema:
@@ -308,50 +297,39 @@ def _name_schema(description: str) -> Schema:
     return text(description, maxLength=MAX_NAME_CHARACTERS) | {"pattern": name}
 
 
+_NODE_KEY: Mapping[str, Schema] = {
+    "action": _ref("action"),
+    "next": _NEXT,
+    "assign": _ASSIGN,
+    "async": truth("Start the call and continue with its ids."),
+    "on_error": text("The node that follows when the call fails."),
+    "cache_result": truth("Reuse an earlier result of the same call."),
+    "cache": truth("Older name of cache_result."),
+    "cache_ttl": _seconds("How long a cached result is valid"),
+    "remote": text(f"The remote that makes the call. {_TEMPLATE}"),
+    "env_requires": _ENV_REQUIRES,
+    "retry": _RETRY,
+    "timeout": _seconds("The longest time of one call"),
+    "over": {"not": {"type": "null"}, "description": f"The list. {_TEMPLATE}"},
+    "as": _name_schema("The name of the element, item unless given."),
+    "collect": text("The state key that gets the results.", **_STATE_KEY, **_NOT_INPUTS),
+    "collect_as": text("Older name of collect.", **_STATE_KEY, **_NOT_INPUTS),
+    "parallel": truth("Make the calls at the same time."),
+    "max_concurrency": whole("How many at the same time.", 1, MAX_COUNT),
+    "fail_fast": truth("End with the first call that fails."),
+    "collect_errors": truth("Go on after failed calls: each is an error in its place."),
+    "output": anything(f"What the run answers. {_TEMPLATE}"),
+    **_REMARKS,
+}
+"""What a key of a node takes, whatever the type of the node is."""
+
+_REQUIRED = {"action": ["action"], "foreach": ["type", "action", "over"]}
 _NODES: dict[str, Schema] = {
-    "action": closed(
-        {
-            "type": _type("action"),
-            **_CALLING,
-            "assign": _ASSIGN,
-            "async": truth("Start the call and continue with its ids."),
-        },
-        ["action"],
-    ),
-    "gate": closed(
-        {
-            "type": _type("gate"),
-            "assign": _ASSIGN,
-            "next": _NEXT,
-            "env_requires": _ENV_REQUIRES,
-            **_REMARKS,
-        },
-        ["type"],
-    ),
-    "foreach": closed(
-        {
-            "type": _type("foreach"),
-            **_CALLING,
-            "over": {"not": {"type": "null"}, "description": f"The list. {_TEMPLATE}"},
-            "as": _name_schema("The name of the element, item unless given."),
-            "collect": text("The state key that gets the results.", **_STATE_KEY, **_NOT_INPUTS),
-            "collect_as": text("Older name of collect.", **_STATE_KEY, **_NOT_INPUTS),
-            "parallel": truth("Make the calls at the same time."),
-            "max_concurrency": whole("How many at the same time.", 1, MAX_COUNT),
-            "fail_fast": truth("End with the first call that fails."),
-            "collect_errors": truth("Go on after failed calls: each is an error in its place."),
-        },
-        ["type", "action", "over"],
-    ),
-    "return": closed(
-        {
-            "type": _type("return"),
-            "output": anything(f"What the run answers. {_TEMPLATE}"),
-            "env_requires": _ENV_REQUIRES,
-            **_REMARKS,
-        },
-        ["type"],
-    ),
+    name: closed(
+        {key: _type(name) if key == "type" else _NODE_KEY[key] for key in (*keys, *IGNORED_KEYS)},
+        _REQUIRED.get(name, ["type"]),
+    )
+    for name, keys in NODE_KEYS.items()
 }
 _NODE: Schema = {
     "type": "object",
