@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from lillux.beneath import open_folder
 from lillux.files import (
@@ -23,6 +22,7 @@ from lillux.files import (
     remove_file,
     write_atomic,
 )
+from lillux.shapes import write
 from lillux.store import Store
 from lillux.store_files import is_digest
 from lillux.values import dataclass, field, replace
@@ -136,7 +136,7 @@ class ConflictFolder:
         """Replace the record. Raises FileSystemError."""
         self._require_own()
         make_directory(self.folder, within=self.within)
-        text = json.dumps(_as_json(record), indent=2, sort_keys=True)
+        text = json.dumps({"format": _FORMAT, **write(record)}, indent=2, sort_keys=True)
         write_atomic(self.folder / RECORD, f"{text}\n".encode(), within=self.within)
 
     def keep(self, version: str, path: str, data: bytes) -> None:
@@ -191,28 +191,6 @@ class ConflictFolder:
 
 
 _MAX_KEPT_BYTES = 256 * 1024 * 1024
-
-
-def _as_json(record: ConflictRecord) -> dict[str, Any]:
-    return {
-        "format": _FORMAT,
-        "snapshot_hash": record.snapshot_hash,
-        "is_of_run": record.is_of_run,
-        "conflicts": {
-            path: {
-                "type": one.type,
-                "base": one.base,
-                "ours": one.ours,
-                "theirs": one.theirs,
-                "entry": one.entry,
-                "is_item": one.is_item,
-                "is_settled": one.is_settled,
-                "is_seen": one.is_seen,
-                "other": one.other,
-            }
-            for path, one in record.conflicts.items()
-        },
-    }
 
 
 def _record_of(value: object, where: str) -> ConflictRecord:
