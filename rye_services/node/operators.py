@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, and_, func, select, true, update
 
+from lillux.shapes import write
 from lillux.values import dataclass
 from rye_services.node.queue.rows import RUNNING
 from rye_services.people.audit import Audit
@@ -49,9 +50,8 @@ class KnownUser:
 
     def as_answer(self, default_bytes: int) -> dict[str, Any]:
         """The user as ``--json`` shows them; ``allowed_bytes`` is what counts."""
-        values = {name: getattr(self, name) for name in KnownUser.__slots__}
         own = self.quota_bytes
-        return {**values, "allowed_bytes": default_bytes if own is None else own}
+        return {**write(self), "allowed_bytes": default_bytes if own is None else own}
 
 
 class Users:

@@ -15,6 +15,7 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, insert, select
 
 from lillux.errors import LilluxError
 from lillux.files import LockTimeoutError, locked
+from lillux.shapes import write
 from lillux.store_files import ObjectKind, is_digest
 from lillux.values import dataclass, field
 from rye_services.node.queue.rows import OldExecutions
@@ -397,8 +398,7 @@ class Sweep:
 
     def as_answer(self) -> dict[str, Any]:
         """The sweep as ``--json`` has it."""
-        values = {name: getattr(self, name) for name in Sweep.__slots__}
-        return {**values, "left_alone": [dict(one) for one in self.left_alone]}
+        return write(self)
 
 
 class Sweeps:

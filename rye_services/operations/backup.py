@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import quote
 
 import sqlalchemy
@@ -699,18 +699,6 @@ def lost_words(restored: RestoreResult) -> Sequence[str]:
         for loss in report.losses
     )
     return (*restored.damaged, *losses)
-
-
-def facts_of(done: BackedUp) -> dict[str, Any]:
-    """What a backup did, as ``--json`` has it."""
-    return {
-        "state": done.state,
-        "users": done.users,
-        "copied": done.copied,
-        "copied_bytes": done.copied_bytes,
-        "kept": done.kept,
-        "lost": list(done.lost),
-    }
 
 
 # --- postgresql copies ----------------------------------------------------------------------------

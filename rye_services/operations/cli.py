@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from lillux.errors import LilluxError
 from lillux.files import LockTimeoutError
 from lillux.first_steps import begin
+from lillux.shapes import write
 from lillux.text import likely_meant
 from lillux.values import dataclass
 from rye_services.operations.operator_commands import (
@@ -909,7 +910,7 @@ class IncompleteError(RyeError):
 
 def _back_up(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     from rye_services.node.store.stores import open_stores
-    from rye_services.operations.backup import back_up, facts_of
+    from rye_services.operations.backup import back_up
     from rye_services.people.audit import Audit
     from rye_services.process.data_folder import open_database, require_data
 
@@ -931,7 +932,7 @@ def _back_up(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandA
             Audit(database).note("backup", str(target))
     finally:
         database.close()
-    facts = {"target": str(target), **facts_of(done)}
+    facts = {"target": str(target), **write(done)}
     if done.lost:
         hint = "rye-node.pyz fsck names all that is lost, and what brings it back"
         raise IncompleteError(f"{target} has a backup now", done.lost, facts, hint)

@@ -265,10 +265,8 @@ class People:
         mine = select(func.count()).where(user_keys.c.user_id == key.user_id)
         if owner is None and (connection.scalar(mine) or 0) >= MAX_KEYS:
             raise person_error(key.user_id, f"expected at most {MAX_KEYS} keys, found more")
-        row = {name: getattr(key, name) for name in PersonKey.__slots__}
-        row["scopes"] = None if key.scopes is None else list(key.scopes)
         connection.execute(delete(user_keys).where(where))
-        connection.execute(insert(user_keys).values(**row))
+        connection.execute(insert(user_keys).values(**write(key)))
 
     def remove_key(self, user_id: str, fingerprint: str) -> None:
         """Revoke a key of a person. Raises RefusedError `ITEM_NOT_FOUND`."""

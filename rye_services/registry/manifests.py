@@ -11,7 +11,7 @@ from typing import Annotated, Any, ParamSpec, TypeVar
 from sqlalchemy import Connection, Row, func, insert, select
 
 from lillux.errors import LilluxError
-from lillux.shapes import Key
+from lillux.shapes import Key, write
 from lillux.values import dataclass
 from rye_services.names import RegistryNameError
 from rye_services.node.store.objects import KnownItems
@@ -94,11 +94,8 @@ class PublishedManifests:
             claim_in(connection, namespace, owner, now)
             known = _version(connection, sent)
             if known is None:
-                row = {name: getattr(sent, name) for name in PublishedManifest.__slots__}
-                row |= {"user_id": row.pop("publisher"), "namespace": namespace}
-                connection.execute(
-                    insert(published_manifests).values(**row | {"published_at": now})
-                )
+                row = {**write(sent), "namespace": namespace, "published_at": now}
+                connection.execute(insert(published_manifests).values(**row))
                 return _published(connection.execute(_same(sent)).one()), True
         if known.manifest_hash != sent.manifest_hash:
             raise version_taken(what, "it is there with another manifest")

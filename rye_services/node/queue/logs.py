@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
+from lillux.shapes import write
 from lillux.values import dataclass
 from rye_services.node.queue.rows import FIRST_ATTEMPT
 from rye_services.node.worker.jobs import STDERR, STDOUT, read_report
@@ -38,7 +39,7 @@ class LogPiece:
 
     def as_answer(self) -> dict[str, Any]:
         """The piece as JSON has it."""
-        return {"number": self.number, "stream": self.stream, "text": self.text, "at": self.at}
+        return write(self)
 
 
 class RunLog:
