@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from lillux.shapes import (
+    FLAT,
     LEFT_OUT,
     OTHERS,
     REQUIRED,
@@ -11,6 +12,8 @@ from lillux.shapes import (
     Key,
     definitions,
     full_name,
+    of_attributes,
+    of_values,
     read,
     schema,
     write,
@@ -43,6 +46,15 @@ class Thing:
     is_used: Annotated[bool, Key("used"), REQUIRED] = False
     owner: Blank = None
     more: Annotated[Mapping[str, Any], OTHERS] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A part in a list."""
+
+    shape_name = "ListedPart"
+    part: Annotated[Part, FLAT]
+    count: int
 
 
 class WrongError(Exception):
@@ -138,3 +150,28 @@ def test_the_schema_has_each_key_and_refers_to_other_shapes() -> None:
         "default": [],
     }
     assert set(definitions(Thing)) == {full_name(Thing), full_name(Part)}
+
+
+def test_the_keys_of_a_flat_shape_stand_in_the_same_document() -> None:
+    listed = Listed(part=Part(size=2, note="n"), count=1)
+
+    assert write(listed) == {"size": 2, "note": "n", "count": 1}
+    assert read(Listed, write(listed), WrongError) == listed
+    assert list(schema(Listed)["properties"]) == ["size", "note", "count"]
+    with pytest.raises(WrongError) as error:
+        read(Listed, {"size": 3, "count": 1}, WrongError)
+    assert error.value.args == ("size", "an even number", 3)
+
+
+def test_a_shape_may_have_another_name_than_its_class() -> None:
+    assert schema(Listed)["title"] == "ListedPart"
+    assert full_name(Listed).endswith("__ListedPart")
+
+
+def test_a_value_is_made_of_a_row_or_of_a_larger_value_as_it_is() -> None:
+    listed = of_values(Listed, {"size": 3, "note": None, "count": 1, "more": 0})
+
+    assert listed == Listed(part=Part(size=3), count=1)
+    assert of_attributes(Part, listed.part) == Part(size=3)
+    with pytest.raises(KeyError):
+        of_values(Listed, {"size": 2, "count": 1})

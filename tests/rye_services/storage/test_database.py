@@ -13,12 +13,14 @@ import pytest
 from sqlalchemy import Connection, func, inspect, select, text
 from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 
+from rye_services.people.credentials import ApiKey
 from rye_services.storage.database import (
     METADATA,
     REVISION,
     Database,
     TextError,
     api_keys,
+    from_row,
     is_away,
     users,
 )
@@ -435,3 +437,37 @@ def test_only_a_database_that_cannot_be_opened_is_an_outage(
 
     assert (is_away(of_place.value), is_away(of_statement.value)) == (True, False)
     assert not is_away(ValueError())
+
+
+ROW = {
+    "id": "a" * 16,
+    "user_id": "ann",
+    "name": "ci",
+    "key_prefix": "abcdefgh",
+    "scopes": ["remote:push"],
+    "created_at": "2026-01-01",
+    "expires_at": None,
+    "revoked_at": None,
+    "last_used_at": None,
+    "role": None,
+    "created_by": None,
+}
+
+
+def test_a_row_is_read_as_the_value_that_its_columns_are() -> None:
+    assert from_row(ApiKey, ROW).scopes == ("remote:push",)
+
+
+@pytest.mark.parametrize("column", ["expires_at", "revoked_at", "scopes"])
+def test_no_default_stands_for_a_column_that_was_not_asked_for(column: str) -> None:
+    row = {name: value for name, value in ROW.items() if name != column}
+
+    with pytest.raises(KeyError, match=column):
+        from_row(ApiKey, row)
+
+
+def test_a_column_of_another_type_is_named() -> None:
+    with pytest.raises(TypeError) as error:
+        from_row(ApiKey, ROW | {"scopes": "remote:push"})
+
+    assert str(error.value) == "column scopes: expected a list, found str"
