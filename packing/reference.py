@@ -3,12 +3,11 @@
 import argparse
 import json
 from collections.abc import Collection, Iterator, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from ryeos.cli.commands import TABLE, CommandEntry
-from ryeos.cli.session import CommandSpec
+from ryeos.cli.parser import Parser
 from ryeos.items.markdown import parse_directive
 from ryeos.items.refs import Kind
 from ryeos.trust.file_types import extract
@@ -129,9 +128,8 @@ def commands_page() -> str:
 
 
 def _section(entry: CommandEntry) -> str:
-    command: CommandSpec = import_module(f"ryeos.cli.{entry.module}").COMMANDS[entry.words]
-    parser = argparse.ArgumentParser(add_help=False)
-    command.configure(parser)
+    command, parser = entry.spec(), Parser(add_help=False)
+    command.declare(parser)
     shown = [f"    {example}" for example in command.examples]
     examples = [*shown, ""] if shown else []
     heading = [f"## rye {entry.words}", "", f"{_sentence(entry.summary)}", ""]

@@ -1,19 +1,24 @@
-"""Command lines that need no argparse: known flags, their values, and words.
+"""What commands take, and the reading of plain command lines: known flags, their values, and words.
 
 Loading argparse and building its parser takes a fifth of a short run. A command declares its
-arguments once, to whatever has an ``add_argument``; this collects them and reads the plain command
-lines. Anything else (help, a mistake, ``--flag=value``, joined short flags) is left to argparse,
-whose result for plain lines is the same: a property test compares the two.
+arguments once, to whatever has an ``add_argument``; `PlainArguments` collects them and reads the
+plain command lines. Anything else (help, a mistake, ``--flag=value``, joined short flags) is left
+to `ryeos.cli.parser`, whose result for plain lines is the same: a property test compares the two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
+
+from lillux.values import dataclass, field
 
 TYPE_CHECKING = False  # importing `typing` would slow the start
 if TYPE_CHECKING:
-    from typing import Any, Protocol, Self
+    from typing import Any, Protocol
+
+    from lillux.errors import LilluxError
+    from ryeos.cli.commands import CommandEntry
 else:
     Protocol = object
 
@@ -22,25 +27,172 @@ class Arguments(Protocol):
     """Where a command declares what it takes: this module's collection, or an argparse parser."""
 
     def add_argument(self, *names: str, **rules: Any) -> object:  # noqa: ANN401 - argparse's rules
-        """Declare a word or a flag, in the way of `argparse`."""
+        """Declare a word or a flag, in the way of `argparse`.
+
+        A rule more is ours: ``offers``, the names that completion puts there, one of the sorts of
+        `ryeos.cli.completion_candidates`; with ``|paths`` behind it files too.
+        """
+
+
+def no_arguments(_: Arguments) -> None:
+    """Declare nothing: the command takes what every command takes."""
+
+
+class Action:
+    """An action of a command, like ``set`` of ``remote secrets``.
+
+    ``run`` carries it out; it gets the words behind it one by one, as many as ``words`` has names.
+    Where the last name ends with ``...`` that one may be missing, or stand there several times.
+    ``about_more`` is a hint for a line with too many.
+    """
+
+    __slots__ = ("about_more", "run", "words")
+
+    def __init__(self, run: Callable[..., int | None], *words: str, about_more: str = "") -> None:
+        self.run = run
+        self.words = words
+        self.about_more = about_more
+
+    def require(self, command: str, typed: Sequence[str]) -> None:
+        """Raise UsageError where the words are not as many as there are names."""
+        takes_more = bool(self.words) and self.words[-1].endswith("...")
+        least = len(self.words) - takes_more
+        if len(typed) == least or (takes_more and len(typed) > least):
+            return
+        from ryeos.items.errors import UsageError
+
+        names = f"one {self.words[0]}" if len(self.words) == 1 else " ".join(self.words)
+        raise UsageError(
+            f"{command}: expected {names or 'nothing behind it'}, found {len(typed)}",
+            hint=self.about_more if len(typed) > least else "",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CommandSpec:
+    """A command: what it takes, what it does, and examples for its help.
+
+    One with actions has a mapping of them for ``run``; ``configure`` then declares the rest of its
+    line, and what stands behind the action as ``words``.
+    """
+
+    configure: Callable[[Arguments], None]
+    run: Callable[..., Any] | Mapping[str, Action]
+    examples: Sequence[str] = ()
+    takes_item_flags: bool = False
+    """Whether flags behind the item that are none of ours are the item's: `with_item_flags`."""
+    own_meaning: Mapping[str, str] = field(default_factory=dict)
+    """Flags of every command that stand for one of this command's: `with_own_meaning`."""
+    has_spinner: bool = True
+    """False: it runs until the user ends it, has a screen of its own, or answers at once."""
+    refused: Callable[[LilluxError], None] | None = None
+    """Gets what keeps the command from its work, where standard error is not enough."""
+
+    def declare(self, parser: Arguments) -> None:
+        """Declare all that the command takes, the flags of every command aside."""
+        if not callable(self.run):
+            parser.add_argument(
+                "action", metavar="ACTION", choices=tuple(self.run), help=", ".join(self.run)
+            )
+        self.configure(parser)
+
+    def plain(self) -> PlainArguments:
+        """All that the command takes, the flags of every command with it."""
+        plain = PlainArguments()
+        self.declare(plain)
+        declare_shared(plain, has_project=plain.takes("--project"))
+        return plain
+
+    def carry_out(self, session: Any, words: str) -> int:  # noqa: ANN401 - of the program
+        """Do what was typed; the exit status. ``words`` are those of the command."""
+        if callable(self.run):
+            status: int = self.run(session)
+            return status
+        arguments = session.arguments
+        action, given = self.run[arguments.action], arguments.words
+        typed = [given] if isinstance(given, str) else list(given or ())
+        action.require(f"rye {words} {arguments.action}", typed)
+        return action.run(session, *typed) or 0
+
+
+SHARED: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
+    (("-p", "--project", "--project-path"), {"metavar": "DIR", "help": "the project"}),
+    (("--user-space",), {"metavar": "DIR", "help": "the base of user space"}),
+    (("--json",), {"action": "store_true", "help": "one JSON document on stdout"}),
+    (("-q", "--quiet"), {"action": "store_true", "help": "no notes, no progress"}),
+    (("-v", "--verbose"), {"action": "count", "default": 0, "help": "say more"}),
+    (("--color",), {"choices": ("auto", "always", "never"), "default": "auto"}),
+    (("--no-input",), {"action": "store_true", "help": "never ask"}),
+)
+"""The flags that every command takes, beside ``--help`` and ``--version``: names and rules."""
+PROJECT_FLAGS, USER_SPACE_FLAGS = SHARED[0][0], SHARED[1][0]
+HELP_FLAGS, VERSION_FLAGS = ("-h", "--help"), ("-V", "--version")
+GLOBAL_FLAGS = {name: "action" not in rules for names, rules in SHARED for name in names}
+"""The flags that may stand anywhere, and whether a value follows."""
+GLOBAL_FLAGS |= dict.fromkeys((*HELP_FLAGS, *VERSION_FLAGS), False)
 
 
 def declare_shared(shared: Arguments, *, has_project: bool) -> None:
     """Declare the flags that every command takes; `init` has a ``--project`` of its own."""
-    if not has_project:
-        shared.add_argument("-p", "--project", "--project-path", metavar="DIR", help="the project")
-    shared.add_argument("--user-space", metavar="DIR", help="the base of user space")
-    shared.add_argument("--json", action="store_true", help="one JSON document on stdout")
-    shared.add_argument("-q", "--quiet", action="store_true", help="no notes, no progress")
-    shared.add_argument("-v", "--verbose", action="count", default=0, help="say more")
-    shared.add_argument("--color", choices=("auto", "always", "never"), default="auto")
-    shared.add_argument("--no-input", action="store_true", help="never ask")
+    for names, rules in SHARED[1:] if has_project else SHARED:
+        shared.add_argument(*names, **rules)
+
+
+WORD, FLAG, VALUE, DASHES = "word", "flag", "value", "--"
+"""What an argument of a command line is: `walk`."""
+
+
+def walk(
+    arguments: Sequence[str], takes_value: Mapping[str, bool]
+) -> Iterator[tuple[int, str, str]]:
+    """Yield the place of each argument, what it is, and the argument.
+
+    ``takes_value`` are the flags that are known, and whether a value follows each. Behind ``--``
+    there are words alone.
+    """
+    is_value = is_behind_dashes = False
+    for at, argument in enumerate(arguments):
+        if is_behind_dashes:
+            yield at, WORD, argument
+        elif argument == "--":
+            is_behind_dashes = True
+            yield at, DASHES, argument
+        elif is_value:
+            is_value = False
+            yield at, VALUE, argument
+        elif argument.startswith("-") and argument != "-":
+            is_value = takes_value.get(argument, False)
+            yield at, FLAG, argument
+        else:
+            yield at, WORD, argument
+
+
+_MOST_WORDS = 2
+"""No command has more words."""
+
+
+def leading_words(arguments: Sequence[str]) -> tuple[list[str], list[int], set[str]]:
+    """The words that may name a command, their places, and the flags before the last of them."""
+    words: list[str] = []
+    places: list[int] = []
+    flags: set[str] = set()
+    for at, kind, argument in walk(arguments, GLOBAL_FLAGS):
+        if kind is FLAG:
+            flags.add(argument)
+        elif kind is WORD:
+            words.append(argument)
+            places.append(at)
+            if len(words) == _MOST_WORDS:
+                break
+    return words, places, flags
 
 
 class PlainArguments:
     """Declared arguments, and the reading of plain command lines."""
 
     def __init__(self) -> None:
+        self.takes_value: dict[str, bool] = {}
+        """The flags, and whether a value follows each."""
         self._flags: dict[str, tuple[str, dict[str, Any]]] = {}
         self._words: list[tuple[str, dict[str, Any]]] = []
         self._defaults: dict[str, Any] = {}
@@ -49,30 +201,21 @@ class PlainArguments:
         """Declare a word or a flag, in the way of `argparse`."""
         longest = next((name for name in names if name.startswith("--")), names[0])
         destination = rules.get("dest") or longest.lstrip("-").replace("-", "_")
+        action = rules.get("action", "store")
         if names[0].startswith("-"):
             self._flags |= dict.fromkeys(names, (destination, rules))
+            self.takes_value |= dict.fromkeys(names, action in {"store", "append"})
         else:
             self._words.append((destination, rules))
-        if rules.get("action") == "store_true":
+        if action == "store_true":
             default = rules.get("default", False)
         else:
             default = rules.get("default", [] if rules.get("nargs") == "*" else None)
         self._defaults[destination] = default
 
-    def add_argument_group(self, _: str) -> Self:
-        """Groups matter for help only."""
-        return self
-
     def takes(self, flag: str) -> bool:
         """Whether a flag is declared already."""
         return flag in self._flags
-
-    def takes_value(self) -> dict[str, bool]:
-        """The flags, and whether a value follows each."""
-        stores = {"store", "append"}
-        return {
-            name: rules.get("action", "store") in stores for name, (_, rules) in self._flags.items()
-        }
 
     def parse(self, arguments: Sequence[str]) -> SimpleNamespace | None:
         """The values of a plain command line, None for any other."""
@@ -80,27 +223,35 @@ class PlainArguments:
             return None  # argparse says what is missing
         values = dict(self._defaults)
         words: list[str] = []
-        rest = iter(arguments)
-        for argument in rest:
-            if argument == "-" or not argument.startswith("-"):
+        awaiting: tuple[str, dict[str, Any]] | None = None
+        for _, kind, argument in walk(arguments, self.takes_value):
+            if kind is WORD:
                 words.append(argument)
-                continue
-            if argument not in self._flags:
-                return None
-            destination, rules = self._flags[argument]
-            match rules.get("action", "store"):
-                case "store_true":
-                    values[destination] = True
-                case "count":
-                    values[destination] = (values[destination] or 0) + 1
-                case "store" if "nargs" not in rules:
-                    given = next(rest, "-")
-                    if given.startswith("-") or not _is_allowed(given, rules):
-                        return None
-                    values[destination] = given
-                case _:
+            elif kind is FLAG and argument in self._flags:
+                destination, rules = self._flags[argument]
+                if self.takes_value[argument]:
+                    awaiting = destination, rules
+                elif not self._set_flag(destination, rules, values):
                     return None
-        return SimpleNamespace(**values) if self._take_words(words, values) else None
+            elif kind is VALUE and awaiting and _is_plain_value(argument, awaiting[1]):
+                values[awaiting[0]] = argument
+                awaiting = None
+            else:
+                return None
+        if awaiting or not self._take_words(words, values):
+            return None
+        return SimpleNamespace(**values)
+
+    def _set_flag(self, destination: str, rules: dict[str, Any], values: dict[str, Any]) -> bool:
+        """Note a flag without a value; False for one that only argparse knows."""
+        match rules["action"]:
+            case "store_true":
+                values[destination] = True
+            case "count":
+                values[destination] = (values[destination] or 0) + 1
+            case _:
+                return False
+        return True
 
     def _take_words(self, words: list[str], values: dict[str, Any]) -> bool:
         """Give the words to those who declared them, in order; False if they do not fit."""
@@ -119,6 +270,84 @@ class PlainArguments:
         return not words
 
 
+def _is_plain_value(value: str, rules: dict[str, Any]) -> bool:
+    """A value of a flag that takes one, is given once, and is no other flag."""
+    is_one = "nargs" not in rules and rules.get("action", "store") == "store"
+    return is_one and not value.startswith("-") and _is_allowed(value, rules)
+
+
 def _is_allowed(word: str, rules: dict[str, Any]) -> bool:
     """A word that may stand as it is: of the choices, if there are any, and not to be converted."""
     return "type" not in rules and word in rules.get("choices", (word,))
+
+
+def read_arguments(spec: CommandSpec, entry: CommandEntry, arguments: list[str]) -> SimpleNamespace:
+    """The values of a command line. Raises UsageError; ends the program for ``--help``."""
+    plain = spec.plain()
+    if spec.takes_item_flags:
+        arguments = with_item_flags(arguments, plain.takes_value)
+    if spec.own_meaning:
+        arguments = with_own_meaning(arguments, plain.takes_value, spec.own_meaning)
+    values = plain.parse(arguments)
+    if values is None:
+        from ryeos.cli.parser import parse
+
+        values = parse(entry, spec, arguments)
+    return values
+
+
+def with_own_meaning(
+    arguments: Sequence[str], takes_value: Mapping[str, bool], meaning: Mapping[str, str]
+) -> list[str]:
+    """The arguments with ``--version X`` as ``--release X``; alone it shows this program's."""
+    found = list(arguments)
+    for at, kind, argument in walk(arguments, takes_value):
+        name, equals, value = argument.partition("=")
+        follows = at + 1 < len(found) and not found[at + 1].startswith("-")
+        if kind is FLAG and name in meaning and (equals or follows):
+            found[at] = f"{meaning[name]}{equals}{value}"
+    return found
+
+
+ITEM_FLAG = "\x01"
+"""Marks a word that was typed as a flag of the item: it is none of the command's."""
+OWN_FLAG = "\x02"
+"""Stands before the name of a flag of the command that was typed behind the item."""
+
+
+def with_item_flags(arguments: Sequence[str], takes_value: Mapping[str, bool]) -> list[str]:
+    """The arguments with ``REF --help`` as ``--inputs``, and flags of the item marked as such.
+
+    Before the item, flags are the command's; behind it those that it has are too, and are named
+    once more at the end (`OWN_FLAG`), since the item may have a parameter of that name; behind
+    ``--`` every ``--name`` is the item's.
+    """
+    prepared: list[str] = []
+    own: list[str] = []
+    behind: list[str] = []
+    has_ref = lacks_value = False
+    for _, kind, argument in walk(arguments, takes_value):
+        if kind is DASHES or behind:
+            behind.append(_marked_flag(argument) if has_ref and behind else argument)
+            has_ref = has_ref or kind is WORD
+            continue
+        name = argument.partition("=")[0]
+        lacks_value = kind is FLAG and takes_value.get(argument, False)
+        if kind is not FLAG:
+            has_ref = has_ref or kind is WORD
+            prepared.append(argument)
+        elif has_ref and argument in HELP_FLAGS:
+            prepared.append("--inputs")
+        elif name in takes_value or not has_ref or not name.startswith("--"):
+            prepared.append(argument)
+            if has_ref and name.startswith("--"):
+                own.append(f"{OWN_FLAG}{name}")
+        else:
+            prepared.append(_marked_flag(argument))
+    end = len(prepared) - lacks_value  # the names are not the value of the last flag
+    return [*prepared[:end], *own, *prepared[end:], *behind]
+
+
+def _marked_flag(argument: str) -> str:
+    is_flag = argument.startswith("--") and len(argument) > len("--")
+    return f"{ITEM_FLAG}{argument.removeprefix('--')}" if is_flag else argument

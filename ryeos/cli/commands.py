@@ -1,221 +1,106 @@
-"""The table of commands: the only list of them, and the only place with late imports.
+"""The table of commands: what a user types, where it is carried out, and a line for ``rye help``.
 
-Each command's module has ``COMMANDS``, a mapping from its words to a `Command` that knows its
-arguments and what to do. Help, completion and "did you mean" all read this table.
+What else a command has stands once, at its address: `ryeos.cli.arguments.CommandSpec`. A command
+line is read, and help, completion and the pages of ``docs/reference/`` are written from the two.
 """
 
 from __future__ import annotations
 
+TYPE_CHECKING = False  # importing `typing` would slow the start
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ryeos.cli.arguments import CommandSpec
+
+    Row = tuple[str, str, str]
+
 
 class CommandEntry:
-    """One row: the words a user types, the module that has it, a line for ``rye help``.
+    """One row: the words a user types, its address, a line for help and the heading above it.
 
-    No dataclass: ``rye version`` reads this table, and takes less time than importing those.
+    No dataclass: ``rye version`` reads this file, and takes less time than importing those.
     """
 
-    __slots__ = ("group", "module", "summary", "words")
+    __slots__ = ("_package", "address", "group", "summary", "words")
 
-    def __init__(self, words: str, module: str, summary: str, group: str) -> None:
-        self.words = words
-        self.module = module
-        self.summary = summary
+    def __init__(self, row: Row, group: str, package: str) -> None:
+        self.words, self.address, self.summary = row
         self.group = group
+        self._package = package
+
+    def spec(self) -> CommandSpec:
+        """What the command takes and does. The only place that imports modules of commands."""
+        from importlib import import_module
+
+        module, _, name = self.address.rpartition(".")
+        found: CommandSpec = getattr(import_module(f"{self._package}.{module}"), name)
+        return found
 
 
-_ITEMS, _TRUST, _GRAPHS = "Items", "Trust", "Graphs"
-_RUNS, _SETUP = "Background runs", "Set-up and support"
-_REMOTES, _REGISTRIES = "Remotes", "Registries and bundles"
+class Table:
+    """The commands of a program, in the order of its help: rows below headings."""
 
-TABLE: tuple[CommandEntry, ...] = (
-    CommandEntry("run", "run", "execute a tool, render a directive, print knowledge", _ITEMS),
-    CommandEntry("search", "items", "find items", _ITEMS),
-    CommandEntry("load", "items", "print an item, or copy it to a space", _ITEMS),
-    CommandEntry("list", "manage", "list your items", _ITEMS),
-    CommandEntry("info", "manage", "show one item: file, signer, rights, inputs", _ITEMS),
-    CommandEntry("new", "new", "write a template for a new item", _ITEMS),
-    CommandEntry(
-        "import", "import_items", "make items of what you have: servers, skills, tasks", _ITEMS
-    ),
-    CommandEntry(
-        "skill add", "import_items", "sign a folder with a SKILL.md, and all its files", _ITEMS
-    ),
-    CommandEntry("skill list", "import_items", "list skills, and whether each holds", _ITEMS),
-    CommandEntry("skill verify", "import_items", "verify every file of skills", _ITEMS),
-    CommandEntry("skill export", "import_items", "write a directive as a skill", _ITEMS),
-    CommandEntry("dev", "dev", "sign and run an item whenever it is saved", _ITEMS),
-    CommandEntry("edit", "manage", "open an item in your editor", _ITEMS),
-    CommandEntry("mv", "manage", "rename an item, and what refers to it", _ITEMS),
-    CommandEntry("rm", "manage", "remove an item; its text is kept", _ITEMS),
-    CommandEntry("status", "manage", "show what waits: unsigned items, proposals, runs", _ITEMS),
-    CommandEntry("test", "test", "run the test cases of tools", _ITEMS),
-    CommandEntry("chain", "chain", "show the files that run a tool, in order", _ITEMS),
-    CommandEntry("sandbox show", "sandbox", "show what a tool may do", _ITEMS),
-    CommandEntry("sandbox suggest", "sandbox", "run a tool once, and suggest its rights", _ITEMS),
-    CommandEntry("sign", "sign", "validate and sign items", _TRUST),
-    CommandEntry("approve", "sign", "sign what agents propose", _TRUST),
-    CommandEntry("verify", "sign", "verify the signatures of items, globs or folders", _TRUST),
-    CommandEntry("trust", "trust", "approve what a project brings: interpreters, .env", _TRUST),
-    CommandEntry("keys generate", "keys", "make a signing key", _TRUST),
-    CommandEntry("keys show", "keys", "show your public key", _TRUST),
-    CommandEntry("keys list", "keys", "list all keys, and whether each is trusted", _TRUST),
-    CommandEntry("keys trust", "keys", "trust a key", _TRUST),
-    CommandEntry("keys untrust", "keys", "stop trusting a key", _TRUST),
-    CommandEntry("keys upgrade", "keys", "let your key sign each text for one item", _TRUST),
-    CommandEntry("keys protect", "keys", "put your private key under a passphrase", _TRUST),
-    CommandEntry("keys use-agent", "keys", "sign with a key that an ssh-agent holds", _TRUST),
-    CommandEntry("keys rotate", "keys", "replace your key, and sign again with a new one", _TRUST),
-    CommandEntry("keys export", "keys", "write your public key to a file", _TRUST),
-    CommandEntry("keys import", "keys", "import a private key", _TRUST),
-    CommandEntry("lock show", "chain", "show what a tool's lockfile pins", _TRUST),
-    CommandEntry("lock list", "chain", "list pinned tools, and whether each still holds", _TRUST),
-    CommandEntry("lock update", "chain", "pin a tool's chain as it is now", _TRUST),
-    CommandEntry("lock delete", "chain", "remove a tool's lockfile", _TRUST),
-    CommandEntry("graph run", "graph", "run a graph, step by step", _GRAPHS),
-    CommandEntry("graph validate", "graph", "list all problems of a graph file", _GRAPHS),
-    CommandEntry("graph show", "graph", "draw a graph, or a run of it", _GRAPHS),
-    CommandEntry("graph step", "graph", "run one node of a graph", _GRAPHS),
-    CommandEntry("graph resume", "graph", "resume a run", _GRAPHS),
-    CommandEntry("receipts list", "receipts", "list what ran, the latest first", _RUNS),
-    CommandEntry(
-        "receipts show", "receipts", "show what one run did, and with which rights", _RUNS
-    ),
-    CommandEntry("receipts verify", "receipts", "verify the log of receipts", _RUNS),
-    CommandEntry("receipts export", "receipts", "print a receipt for other programs", _RUNS),
-    CommandEntry("agent models", "agent", "list models, their prices, and their keys", _RUNS),
-    CommandEntry("agent set-up", "agent_setup", "store the key of a provider, and try it", _RUNS),
-    CommandEntry("threads list", "threads", "list background runs", _RUNS),
-    CommandEntry("threads show", "threads", "show a background run and its result", _RUNS),
-    CommandEntry("threads logs", "threads", "print the log of a thread", _RUNS),
-    CommandEntry("threads kill", "threads", "stop a background run", _RUNS),
-    CommandEntry("threads wait", "threads", "wait until background runs end", _RUNS),
-    CommandEntry("threads cancel", "agent_threads", "end a thread after its present turn", _RUNS),
-    CommandEntry("threads resume", "agent_threads", "go on with a thread that stopped", _RUNS),
-    CommandEntry("threads branch", "agent_threads", "start a thread from a turn of one", _RUNS),
-    CommandEntry("threads raise", "agent_threads", "give a stopped thread more", _RUNS),
-    CommandEntry("threads steer", "agent_threads", "tell a running thread something", _RUNS),
-    CommandEntry("threads prune", "agent_threads", "remove threads that ended long ago", _RUNS),
-    CommandEntry("store show", "store", "show the contents of the project's object store", _SETUP),
-    CommandEntry("store gc", "store", "remove unreferenced objects from the store", _SETUP),
-    CommandEntry("remote add", "remote_setup", "add a node", _REMOTES),
-    CommandEntry("remote list", "remote_setup", "list configured nodes", _REMOTES),
-    CommandEntry("remote remove", "remote_setup", "remove a node", _REMOTES),
-    CommandEntry("remote pins", "remote_setup", "list the pinned keys of nodes", _REMOTES),
-    CommandEntry("remote forget", "remote_setup", "forget the pinned key of a node", _REMOTES),
-    CommandEntry("remote push", "remote", "push the project to a node", _REMOTES),
-    CommandEntry("remote pull", "remote", "pull from a node, and merge", _REMOTES),
-    CommandEntry("remote diff", "remote", "compare the project with the node's", _REMOTES),
-    CommandEntry("remote resolve", "remote", "resolve merge conflicts", _REMOTES),
-    CommandEntry("remote execute", "remote", "run an item on a node", _REMOTES),
-    CommandEntry("remote status", "remote", "show the state of all remotes", _REMOTES),
-    CommandEntry("remote threads", "remote", "list runs on a node", _REMOTES),
-    CommandEntry("remote thread", "remote", "show a run on a node", _REMOTES),
-    CommandEntry("remote logs", "remote", "show what programs of a run on a node write", _REMOTES),
-    CommandEntry("remote cancel", "remote", "end a run on a node", _REMOTES),
-    CommandEntry("remote trust-items", "remote", "trust what a node signs", _REMOTES),
-    CommandEntry("remote history", "remote", "list the project's snapshots on a node", _REMOTES),
-    CommandEntry(
-        "remote secrets", "remote_secrets", "manage secrets that tools on a node get", _REMOTES
-    ),
-    CommandEntry("remote webhooks", "remote_secrets", "manage webhooks that start runs", _REMOTES),
-    CommandEntry("remote login", "remote_teams", "have a node let this machine in", _REMOTES),
-    CommandEntry("remote whoami", "remote_teams", "show who a node takes you for", _REMOTES),
-    CommandEntry("remote keys", "remote_teams", "manage your keys on a node", _REMOTES),
-    CommandEntry("remote tokens", "remote_teams", "manage tokens for CI", _REMOTES),
-    CommandEntry("remote teams", "remote_teams", "manage teams on a node", _REMOTES),
-    CommandEntry("remote projects", "remote_teams", "list projects on a node", _REMOTES),
-    CommandEntry(
-        "remote move", "remote_teams", "give a project to a team, or take it back", _REMOTES
-    ),
-    CommandEntry(
-        "registry login", "registry", "log in to a registry, and pin its key", _REGISTRIES
-    ),
-    CommandEntry("registry logout", "registry", "log out of a registry", _REGISTRIES),
-    CommandEntry("registry status", "registry", "show whether the registries answer", _REGISTRIES),
-    CommandEntry("registry search", "registry_items", "find published items", _REGISTRIES),
-    CommandEntry(
-        "registry info", "registry_items", "show an item's versions and publisher", _REGISTRIES
-    ),
-    CommandEntry("registry pull", "registry_items", "pull a published item", _REGISTRIES),
-    CommandEntry("registry push", "registry_items", "publish an item", _REGISTRIES),
-    CommandEntry("registry delete", "registry_items", "delete a published item", _REGISTRIES),
-    CommandEntry(
-        "registry visibility",
-        "registry_items",
-        "make a published item public or private",
-        _REGISTRIES,
-    ),
-    CommandEntry(
-        "registry verify", "registry_items", "verify that a pulled item is unchanged", _REGISTRIES
-    ),
-    CommandEntry(
-        "registry outdated", "registry_items", "list items that have a newer version", _REGISTRIES
-    ),
-    CommandEntry(
-        "registry update", "registry_items", "update items to their newest versions", _REGISTRIES
-    ),
-    CommandEntry("registry keys", "registry", "manage your API keys", _REGISTRIES),
-    CommandEntry(
-        "registry signers", "registry", "manage the signing keys of your account", _REGISTRIES
-    ),
-    CommandEntry("registry namespaces", "registry", "manage your namespaces", _REGISTRIES),
-    CommandEntry("registry pin", "registry", "pin the key of a registry", _REGISTRIES),
-    CommandEntry("registry pins", "registry", "list the pinned keys of registries", _REGISTRIES),
-    CommandEntry("registry forget", "registry", "forget the pinned key of a registry", _REGISTRIES),
-    CommandEntry(
-        "registry trust", "registry", "trust all items that a registry signs", _REGISTRIES
-    ),
-    CommandEntry("bundle create", "bundle", "make a bundle from items", _REGISTRIES),
-    CommandEntry("bundle verify", "bundle", "verify every file of a bundle", _REGISTRIES),
-    CommandEntry("bundle inspect", "bundle", "list the contents of a bundle", _REGISTRIES),
-    CommandEntry("bundle search", "bundle", "find published bundles", _REGISTRIES),
-    CommandEntry("bundle install", "bundle", "install or update a bundle", _REGISTRIES),
-    CommandEntry("bundle uninstall", "bundle", "remove an installed bundle", _REGISTRIES),
-    CommandEntry("bundle list", "bundle", "list and verify installed bundles", _REGISTRIES),
-    CommandEntry("bundle pull", "bundle", "download a bundle to a folder", _REGISTRIES),
-    CommandEntry("bundle push", "bundle", "publish a bundle", _REGISTRIES),
-    CommandEntry("init", "init", "set up the user space or a project", _SETUP),
-    CommandEntry("uninstall", "init", "remove rye from clients and this machine", _SETUP),
-    CommandEntry("mcp", "mcp", "serve agents over MCP on standard input and output", _SETUP),
-    CommandEntry("mcp config", "mcp_clients", "print the settings entry for a client", _SETUP),
-    CommandEntry("mcp install", "mcp_clients", "add rye to a client's settings", _SETUP),
-    CommandEntry("mcp uninstall", "mcp_clients", "remove rye from a client's settings", _SETUP),
-    CommandEntry(
-        "mcp list-clients", "mcp_clients", "list clients, and where rye is installed", _SETUP
-    ),
-    CommandEntry("mcp add", "mcp_servers", "add an MCP server", _SETUP),
-    CommandEntry("mcp servers", "mcp_servers", "list configured MCP servers", _SETUP),
-    CommandEntry("mcp discover", "mcp_servers", "write the new tools of a server", _SETUP),
-    CommandEntry(
-        "mcp refresh", "mcp_servers", "write the new and changed tools of a server", _SETUP
-    ),
-    CommandEntry("mcp remove", "mcp_servers", "remove a server and its tools", _SETUP),
-    CommandEntry("doctor", "doctor", "check this installation", _SETUP),
-    CommandEntry("self where", "program", "show where this program and its files are", _SETUP),
-    CommandEntry("self verify", "program", "verify this file, or another copy", _SETUP),
-    CommandEntry("self update", "self_update", "look for a newer version of this file", _SETUP),
-    CommandEntry("self extract", "program", "unpack this file to a folder", _SETUP),
-    CommandEntry("self clean", "program", "clear the cache of this program", _SETUP),
-    CommandEntry(
-        "lillux-proc", "helper_programs", "run, start, stop and show processes, as JSON", _SETUP
-    ),
-    CommandEntry(
-        "lillux-watch", "helper_programs", "wait until a background run ends, as JSON", _SETUP
-    ),
-    CommandEntry("completion", "completion", "print a shell's completion script", _SETUP),
-    CommandEntry("version", "help", "show the version of this program", _SETUP),
-    CommandEntry("help", "help", "show help on a command or a topic", _SETUP),
-)
-# The commands of a day, which ``rye`` alone shows.
-DAILY = (
-    *("init", "import", "new", "sign", "approve", "verify", "run", "test", "search", "load"),
-    *("graph run", "threads list", "mcp install", "doctor"),
-)
-# For rye itself, see `ryeos.run.thread_control`: no user types it, no help lists it.
-HIDDEN: tuple[CommandEntry, ...] = (CommandEntry("_thread", "thread_runner", "run a thread", ""),)
-_UPDATES = (
-    "rye self update --check (this program), rye registry update (items), or: rye mcp refresh NAME"
-    " (tools of a server)"
-)
+    __slots__ = ("_aliases", "_package", "_parts")
+
+    def __init__(
+        self,
+        package: str,
+        parts: tuple[tuple[str, tuple[Row, ...]], ...],
+        aliases: dict[str, str] | None = None,
+    ) -> None:
+        self._package = package
+        self._parts = parts
+        self._aliases = aliases or {}
+
+    def __iter__(self) -> Iterator[CommandEntry]:
+        for group, rows in self._parts:
+            for row in rows:
+                yield CommandEntry(row, group, self._package)
+
+    def __contains__(self, words: object) -> bool:
+        return any(entry.words == words for entry in self)
+
+    def __len__(self) -> int:
+        return sum(len(rows) for _, rows in self._parts)
+
+    def find(self, words: list[str]) -> CommandEntry | None:
+        """The command that the words begin with, the longest first."""
+        if not words:
+            return None
+        first = self._aliases.get(words[0], words[0])
+        wanted = (first, f"{first} {words[1]}" if words[1:] else "")
+        found = [
+            CommandEntry(row, group, self._package)
+            for group, rows in self._parts
+            for row in rows
+            if row[0] in wanted
+        ]
+        return max(found, key=lambda entry: len(entry.words), default=None)
+
+    def actions(self, word: str) -> tuple[str, ...]:
+        """The second words of a group of commands, like ``keys``."""
+        return tuple(entry.words.split()[1] for entry in self.group(word))
+
+    def group(self, word: str) -> list[CommandEntry]:
+        """The commands of two words that begin with this one."""
+        start = f"{word} "
+        return [
+            CommandEntry(row, group, self._package)
+            for group, rows in self._parts
+            for row in rows
+            if row[0].startswith(start)
+        ]
+
+    def first_words(self) -> tuple[str, ...]:
+        """Every word that a command begins with, but for aliases."""
+        return tuple(dict.fromkeys(entry.words.split()[0] for entry in self))
+
+    def aliases_of(self, word: str) -> tuple[str, ...]:
+        """Other words for a command."""
+        return tuple(alias for alias, command in self._aliases.items() if command == word)
+
+
+PACKAGE = "ryeos.cli"
 # Other words for a command, those of other programs among them: only where one thing can be meant.
 ALIASES = {
     "execute": "run",
@@ -228,6 +113,187 @@ ALIASES = {
     "rename": "mv",
     "show": "info",
 }
+_ITEMS = (
+    ("run", "run.RUN", "execute a tool, render a directive, print knowledge"),
+    ("search", "items.SEARCH", "find items"),
+    ("load", "items.LOAD", "print an item, or copy it to a space"),
+    ("list", "manage.LIST", "list your items"),
+    ("info", "manage.INFO", "show one item: file, signer, rights, inputs"),
+    ("new", "new.NEW", "write a template for a new item"),
+    ("import", "import_items.IMPORT", "make items of what you have: servers, skills, tasks"),
+    ("skill add", "import_items.ADD", "sign a folder with a SKILL.md, and all its files"),
+    ("skill list", "import_items.LIST", "list skills, and whether each holds"),
+    ("skill verify", "import_items.VERIFY", "verify every file of skills"),
+    ("skill export", "import_items.EXPORT", "write a directive as a skill"),
+    ("dev", "dev.DEV", "sign and run an item whenever it is saved"),
+    ("edit", "manage.EDIT", "open an item in your editor"),
+    ("mv", "manage.MV", "rename an item, and what refers to it"),
+    ("rm", "manage.RM", "remove an item; its text is kept"),
+    ("status", "manage.STATUS", "show what waits: unsigned items, proposals, runs"),
+    ("test", "test.TEST", "run the test cases of tools"),
+    ("chain", "chain.CHAIN", "show the files that run a tool, in order"),
+    ("sandbox show", "sandbox.SHOW", "show what a tool may do"),
+    ("sandbox suggest", "sandbox.SUGGEST", "run a tool once, and suggest its rights"),
+)
+_TRUST = (
+    ("sign", "sign.SIGN", "validate and sign items"),
+    ("approve", "sign.APPROVE", "sign what agents propose"),
+    ("verify", "sign.VERIFY", "verify the signatures of items, globs or folders"),
+    ("trust", "trust.TRUST", "approve what a project brings: interpreters, .env"),
+    ("keys generate", "keys.GENERATE", "make a signing key"),
+    ("keys show", "keys.SHOW", "show your public key"),
+    ("keys list", "keys.LIST", "list all keys, and whether each is trusted"),
+    ("keys trust", "keys.TRUST", "trust a key"),
+    ("keys untrust", "keys.UNTRUST", "stop trusting a key"),
+    ("keys upgrade", "keys.UPGRADE", "let your key sign each text for one item"),
+    ("keys protect", "keys.PROTECT", "put your private key under a passphrase"),
+    ("keys use-agent", "keys.USE_AGENT", "sign with a key that an ssh-agent holds"),
+    ("keys rotate", "keys.ROTATE", "replace your key, and sign again with a new one"),
+    ("keys export", "keys.EXPORT", "write your public key to a file"),
+    ("keys import", "keys.IMPORT", "import a private key"),
+    ("lock show", "chain.SHOW", "show what a tool's lockfile pins"),
+    ("lock list", "chain.LIST", "list pinned tools, and whether each still holds"),
+    ("lock update", "chain.UPDATE", "pin a tool's chain as it is now"),
+    ("lock delete", "chain.DELETE", "remove a tool's lockfile"),
+)
+_GRAPHS = (
+    ("graph run", "graph.RUN", "run a graph, step by step"),
+    ("graph validate", "graph.VALIDATE", "list all problems of a graph file"),
+    ("graph show", "graph.SHOW", "draw a graph, or a run of it"),
+    ("graph step", "graph.STEP", "run one node of a graph"),
+    ("graph resume", "graph.RESUME", "resume a run"),
+)
+_RUNS = (
+    ("receipts list", "receipts.LIST", "list what ran, the latest first"),
+    ("receipts show", "receipts.SHOW", "show what one run did, and with which rights"),
+    ("receipts verify", "receipts.VERIFY", "verify the log of receipts"),
+    ("receipts export", "receipts.EXPORT", "print a receipt for other programs"),
+    ("agent models", "agent.MODELS", "list models, their prices, and their keys"),
+    ("agent set-up", "agent_setup.SET_UP", "store the key of a provider, and try it"),
+    ("threads list", "threads.LIST", "list background runs"),
+    ("threads show", "threads.SHOW", "show a background run and its result"),
+    ("threads logs", "threads.LOGS", "print the log of a thread"),
+    ("threads kill", "threads.KILL", "stop a background run"),
+    ("threads wait", "threads.WAIT", "wait until background runs end"),
+    ("threads cancel", "agent_threads.CANCEL", "end a thread after its present turn"),
+    ("threads resume", "agent_threads.RESUME", "go on with a thread that stopped"),
+    ("threads branch", "agent_threads.BRANCH", "start a thread from a turn of one"),
+    ("threads raise", "agent_threads.RAISE", "give a stopped thread more"),
+    ("threads steer", "agent_threads.STEER", "tell a running thread something"),
+    ("threads prune", "agent_threads.PRUNE", "remove threads that ended long ago"),
+)
+_STORE = (
+    ("store show", "store.SHOW", "show the contents of the project's object store"),
+    ("store gc", "store.GC", "remove unreferenced objects from the store"),
+)
+_REMOTES = (
+    ("remote add", "remote_setup.ADD", "add a node"),
+    ("remote list", "remote_setup.LIST", "list configured nodes"),
+    ("remote remove", "remote_setup.REMOVE", "remove a node"),
+    ("remote pins", "remote_setup.PINS", "list the pinned keys of nodes"),
+    ("remote forget", "remote_setup.FORGET", "forget the pinned key of a node"),
+    ("remote push", "remote.PUSH", "push the project to a node"),
+    ("remote pull", "remote.PULL", "pull from a node, and merge"),
+    ("remote diff", "remote.DIFF", "compare the project with the node's"),
+    ("remote resolve", "remote.RESOLVE", "resolve merge conflicts"),
+    ("remote execute", "remote.EXECUTE", "run an item on a node"),
+    ("remote status", "remote.STATUS", "show the state of all remotes"),
+    ("remote threads", "remote.THREADS", "list runs on a node"),
+    ("remote thread", "remote.THREAD", "show a run on a node"),
+    ("remote logs", "remote.LOGS", "show what programs of a run on a node write"),
+    ("remote cancel", "remote.CANCEL", "end a run on a node"),
+    ("remote trust-items", "remote.TRUST_ITEMS", "trust what a node signs"),
+    ("remote history", "remote.HISTORY", "list the project's snapshots on a node"),
+    ("remote secrets", "remote_secrets.SECRETS", "manage secrets that tools on a node get"),
+    ("remote webhooks", "remote_secrets.WEBHOOKS", "manage webhooks that start runs"),
+    ("remote login", "remote_teams.LOGIN", "have a node let this machine in"),
+    ("remote whoami", "remote_teams.WHOAMI", "show who a node takes you for"),
+    ("remote keys", "remote_teams.KEYS", "manage your keys on a node"),
+    ("remote tokens", "remote_teams.TOKENS", "manage tokens for CI"),
+    ("remote teams", "remote_teams.TEAMS", "manage teams on a node"),
+    ("remote projects", "remote_teams.PROJECTS", "list projects on a node"),
+    ("remote move", "remote_teams.MOVE", "give a project to a team, or take it back"),
+)
+_REGISTRIES = (
+    ("registry login", "registry.LOGIN", "log in to a registry, and pin its key"),
+    ("registry logout", "registry.LOGOUT", "log out of a registry"),
+    ("registry status", "registry.STATUS", "show whether the registries answer"),
+    ("registry search", "registry_items.SEARCH", "find published items"),
+    ("registry info", "registry_items.INFO", "show an item's versions and publisher"),
+    ("registry pull", "registry_items.PULL", "pull a published item"),
+    ("registry push", "registry_items.PUSH", "publish an item"),
+    ("registry delete", "registry_items.DELETE", "delete a published item"),
+    ("registry visibility", "registry_items.VISIBILITY", "make a published item public or private"),
+    ("registry verify", "registry_items.VERIFY", "verify that a pulled item is unchanged"),
+    ("registry outdated", "registry_items.OUTDATED", "list items that have a newer version"),
+    ("registry update", "registry_items.UPDATE", "update items to their newest versions"),
+    ("registry keys", "registry.KEYS", "manage your API keys"),
+    ("registry signers", "registry.SIGNERS", "manage the signing keys of your account"),
+    ("registry namespaces", "registry.NAMESPACES", "manage your namespaces"),
+    ("registry pin", "registry.PIN", "pin the key of a registry"),
+    ("registry pins", "registry.PINS", "list the pinned keys of registries"),
+    ("registry forget", "registry.FORGET", "forget the pinned key of a registry"),
+    ("registry trust", "registry.TRUST", "trust all items that a registry signs"),
+    ("bundle create", "bundle.CREATE", "make a bundle from items"),
+    ("bundle verify", "bundle.VERIFY", "verify every file of a bundle"),
+    ("bundle inspect", "bundle.INSPECT", "list the contents of a bundle"),
+    ("bundle search", "bundle.SEARCH", "find published bundles"),
+    ("bundle install", "bundle.INSTALL", "install or update a bundle"),
+    ("bundle uninstall", "bundle.UNINSTALL", "remove an installed bundle"),
+    ("bundle list", "bundle.LIST", "list and verify installed bundles"),
+    ("bundle pull", "bundle.PULL", "download a bundle to a folder"),
+    ("bundle push", "bundle.PUSH", "publish a bundle"),
+)
+_SETUP = (
+    ("init", "init.INIT", "set up the user space or a project"),
+    ("uninstall", "init.UNINSTALL", "remove rye from clients and this machine"),
+    ("mcp", "mcp.MCP", "serve agents over MCP on standard input and output"),
+    ("mcp config", "mcp_clients.CONFIG", "print the settings entry for a client"),
+    ("mcp install", "mcp_clients.INSTALL", "add rye to a client's settings"),
+    ("mcp uninstall", "mcp_clients.UNINSTALL", "remove rye from a client's settings"),
+    ("mcp list-clients", "mcp_clients.LIST_CLIENTS", "list clients, and where rye is installed"),
+    ("mcp add", "mcp_servers.ADD", "add an MCP server"),
+    ("mcp servers", "mcp_servers.SERVERS", "list configured MCP servers"),
+    ("mcp discover", "mcp_servers.DISCOVER", "write the new tools of a server"),
+    ("mcp refresh", "mcp_servers.REFRESH", "write the new and changed tools of a server"),
+    ("mcp remove", "mcp_servers.REMOVE", "remove a server and its tools"),
+    ("doctor", "doctor.DOCTOR", "check this installation"),
+    ("self where", "program.WHERE", "show where this program and its files are"),
+    ("self verify", "program.VERIFY", "verify this file, or another copy"),
+    ("self update", "self_update.UPDATE", "look for a newer version of this file"),
+    ("self extract", "program.EXTRACT", "unpack this file to a folder"),
+    ("self clean", "program.CLEAN", "clear the cache of this program"),
+    ("lillux-proc", "helper_programs.LILLUX_PROC", "run, start, stop and show processes, as JSON"),
+    ("lillux-watch", "helper_programs.LILLUX_WATCH", "wait until a background run ends, as JSON"),
+    ("completion", "completion.COMPLETION", "print a shell's completion script"),
+    ("version", "help.VERSION", "show the version of this program"),
+    ("help", "help.HELP", "show help on a command or a topic"),
+)
+TABLE = Table(
+    PACKAGE,
+    (
+        ("Items", _ITEMS),
+        ("Trust", _TRUST),
+        ("Graphs", _GRAPHS),
+        ("Background runs", _RUNS),
+        ("Set-up and support", _STORE),
+        ("Remotes", _REMOTES),
+        ("Registries and bundles", _REGISTRIES),
+        ("Set-up and support", _SETUP),
+    ),
+    ALIASES,
+)
+# The commands of a day, which ``rye`` alone shows.
+DAILY = (
+    *("init", "import", "new", "sign", "approve", "verify", "run", "test", "search", "load"),
+    *("graph run", "threads list", "mcp install", "doctor"),
+)
+# For rye itself, see `ryeos.run.thread_control`: no user types it, no help lists it.
+HIDDEN = Table(PACKAGE, (("", (("_thread", "thread_runner.THREAD", "run a thread"),)),))
+_UPDATES = (
+    "rye self update --check (this program), rye registry update (items), or: rye mcp refresh NAME"
+    " (tools of a server)"
+)
 # What people type from the habit of other programs, and the commands that may be meant.
 HABITS = {
     "add": "rye new tool mine/hello, or: rye registry pull ITEM",
@@ -261,44 +327,3 @@ PROGRAMS = ("lillux-proc", "lillux-watch")
 # What completion scripts call, see `ryeos.cli.completion_candidates`. After it comes the line that
 # the user is typing.
 COMPLETE = "__complete"
-# Flags of every command, and whether a value follows.
-GLOBAL_FLAGS = {
-    "-p": True,
-    "--project": True,
-    "--project-path": True,
-    "--user-space": True,
-    "--color": True,
-    "--json": False,
-    "-q": False,
-    "--quiet": False,
-    "-v": False,
-    "--verbose": False,
-    "--no-input": False,
-    "-h": False,
-    "--help": False,
-    "-V": False,
-    "--version": False,
-}
-
-
-def find(words: list[str]) -> CommandEntry | None:
-    """The command that the words begin with, the longest first."""
-    named = [ALIASES.get(words[0], words[0]), *words[1:]] if words else []
-    for length in (2, 1):
-        typed = " ".join(named[:length])
-        for entry in (*TABLE, *HIDDEN):
-            if entry.words == typed and len(words) >= length:
-                return entry
-    return None
-
-
-def actions(word: str) -> tuple[str, ...]:
-    """The second words of a group of commands, like ``keys``."""
-    pairs = (entry.words.split() for entry in TABLE)
-    return tuple(pair[1] for pair in pairs if len(pair) > 1 and pair[0] == word)
-
-
-def first_words() -> tuple[str, ...]:
-    """Every word that a command may begin with."""
-    words = (entry.words.split()[0] for entry in TABLE)
-    return (*dict.fromkeys(words), *ALIASES)

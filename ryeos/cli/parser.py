@@ -1,15 +1,18 @@
-"""The full parser of a command line: help, and errors in our own words."""
+"""The full parser of command lines, of ``rye`` and of the node: help, and errors in our own words.
+
+`command_parser` is that of one command, `add_commands` makes one parser of a whole table.
+"""
 
 import argparse
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from ryeos import __version__
-from ryeos.cli.arguments import Arguments, declare_shared
-from ryeos.cli.commands import CommandEntry
+from ryeos.cli.arguments import VERSION_FLAGS, CommandSpec, declare_shared
+from ryeos.cli.commands import CommandEntry, Table
 from ryeos.items.errors import UsageError
 
 _INVALID_CHOICE = re.compile(r"argument (\S+): invalid choice: '(.*?)' \(choose from")
@@ -19,10 +22,21 @@ _UNRECOGNIZED = "unrecognized arguments: "
 _IS_WORD = "\0"
 
 
-class _Parser(argparse.ArgumentParser):
-    """argparse whose errors are ours, with a suggestion for a mistyped flag."""
+class Parser(argparse.ArgumentParser):
+    """argparse whose errors are ours, with a suggestion for a mistyped flag or word."""
+
+    def __init__(self, **rules: Any) -> None:  # noqa: ANN401 - argparse's rules
+        super().__init__(**{"allow_abbrev": False, **rules})
+
+    def add_argument(self, *names: str, **rules: Any) -> argparse.Action:  # noqa: ANN401
+        """Declare a word or a flag, in the way of `Arguments`."""
+        offers = rules.pop("offers", "")
+        action = super().add_argument(*names, **rules)
+        action.offers = offers  # type: ignore[attr-defined]  # completion reads it
+        return action
 
     def error(self, message: str) -> NoReturn:
+        """Refuse a command line. Raises UsageError."""
         message = message.replace(_IS_WORD, "").replace("\\x00", "")
         raise UsageError(f"{self.prog}: {message}", hint=self._hint(message))
 
@@ -58,41 +72,41 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _VersionAction(argparse.Action):
+    """Shows the version, and ends the program."""
+
     def __call__(self, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401 - argparse's signature
-        sys.stdout.write(f"rye {__version__}\n")
+        sys.stdout.write(f"{self.const} {__version__}\n")
         raise SystemExit(0)
 
 
-def command_parser(
-    entry: CommandEntry, configure: Callable[[Arguments], None], examples: Sequence[str]
-) -> argparse.ArgumentParser:
-    """The parser of a command: its own arguments, and those that every command takes."""
-    shown = "\n".join(f"  {example}" for example in examples)
-    parser = _Parser(
+def declare_version(parser: Any, program: str) -> None:  # noqa: ANN401 - a parser, or its group
+    """Declare the flags that show the version of a program."""
+    parser.add_argument(
+        *VERSION_FLAGS, action=_VersionAction, nargs=0, const=program, help="the version"
+    )
+
+
+def command_parser(entry: CommandEntry, spec: CommandSpec) -> Parser:
+    """The parser of a command of ``rye``: its own arguments, and those that every command takes."""
+    shown = "\n".join(f"  {example}" for example in spec.examples)
+    parser = Parser(
         prog=f"rye {entry.words}",
         description=entry.summary,
         epilog=f"examples:\n{shown}" if shown else None,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
-    configure(parser)
+    spec.declare(parser)
     for action in parser._actions:  # noqa: SLF001 - argparse would name them as required, too
         action.required = action.required and action.nargs != "*"
     shared = parser.add_argument_group("everywhere")
     declare_shared(shared, has_project=parser.takes("--project"))
-    shared.add_argument("-V", "--version", action=_VersionAction, nargs=0, help="the version")
+    declare_version(shared, "rye")
     return parser
 
 
-def parse(
-    entry: CommandEntry,
-    configure: Callable[[Arguments], None],
-    examples: Sequence[str],
-    arguments: list[str],
-) -> SimpleNamespace:
+def parse(entry: CommandEntry, spec: CommandSpec, arguments: list[str]) -> SimpleNamespace:
     """The values of a command line. Raises UsageError; ends the program for ``--help``."""
-    marked = _mark_words(arguments)
-    parsed = command_parser(entry, configure, examples).parse_intermixed_args(marked)
+    parsed = command_parser(entry, spec).parse_intermixed_args(_mark_words(arguments))
     return SimpleNamespace(**{name: _unmarked(value) for name, value in vars(parsed).items()})
 
 
@@ -109,3 +123,72 @@ def _unmarked(value: Any) -> Any:  # noqa: ANN401 - of argparse
     if isinstance(value, list):
         return [_unmarked(one) for one in value]
     return value.removeprefix(_IS_WORD) if isinstance(value, str) else value
+
+
+ACTION = "ACTION"
+"""What stands behind a group of commands like ``keys``."""
+
+
+class ProgramParser(Parser):
+    """The parser of a whole program, and of each of its commands."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # noqa: ANN401 - argparse's
+        """The values. What is not known is refused where it was typed: a command knows its flags.
+
+        A group of commands alone prints its help.
+        """
+        if args == [] and self._words_of_actions():
+            self.print_help()
+            raise SystemExit(0)
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"{_UNRECOGNIZED}{' '.join(unknown)}")
+        return found, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse a command line, and name the actions of a group where one is missing."""
+        actions = self._words_of_actions()
+        typed, _ = self._mistyped(message)
+        if ACTION not in message or not actions or (typed and self._is_close(typed, actions)):
+            super().error(message)
+        raise UsageError(
+            f"{self.prog}: expected an action: {', '.join(actions)}",
+            hint=f"the action comes first, like: {self.prog} {actions[0]} --data DIR",
+        )
+
+    def _words_of_actions(self) -> list[str]:
+        return [
+            word for one in self._actions if one.metavar == ACTION for word in one.choices or ()
+        ]
+
+    @staticmethod
+    def _is_close(typed: str, actions: list[str]) -> bool:
+        from lillux.text import likely_meant
+
+        return bool(likely_meant(typed, actions))
+
+
+Declare = Callable[[Parser, CommandEntry], None]
+"""Declares all that a command takes."""
+
+
+def add_commands(
+    root: Parser, table: Table, declare: Declare, groups: Mapping[str, str] | None = None
+) -> None:
+    """Make ``root`` the parser of all commands of a table. ``groups`` says what each is for."""
+    is_program = isinstance(root, ProgramParser)  # else the words are only listed
+    words = root.add_subparsers(dest="command", metavar="COMMAND", required=is_program)
+    for word in table.first_words():
+        own, actions = table.find([word]), table.actions(word)
+        group = (groups or {}).get(word) or f"{word} {', '.join(actions)}"
+        summary = own.summary if own else group
+        parser = words.add_parser(word, help=summary, aliases=table.aliases_of(word))
+        parser.description = summary if is_program else None
+        if own:
+            declare(parser, own)
+        if actions:
+            below = parser.add_subparsers(dest="action", metavar=ACTION, required=is_program)
+            for entry in table.group(word):
+                action = below.add_parser(entry.words.split()[1], help=entry.summary)
+                action.description = entry.summary if is_program else None
+                declare(action, entry)
