@@ -6,8 +6,8 @@ from typing import Any
 from lillux.errors import LilluxError
 from ryeos.agent.prices import Price, dollars
 from ryeos.agent.providers import Provider, Providers
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.output import one_line
-from ryeos.cli.arguments import Arguments, CommandSpec
 from ryeos.cli.session import Session
 from ryeos.items.errors import UsageError
 from ryeos.run.credentials import Credentials

@@ -27,8 +27,8 @@ from ryeos.app.agent_setup import (
     planned,
     store,
 )
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.output import one_line
-from ryeos.cli.arguments import Arguments, CommandSpec
 from ryeos.cli.review import is_agents
 from ryeos.cli.session import Session, cancelled_by_signals
 from ryeos.items.errors import ApprovalRequiredError, RyeError, UsageError

@@ -17,10 +17,10 @@ from ryeos.agent.prices import dollars
 from ryeos.agent.purse import read_limits
 from ryeos.agent.records import AgentRecords
 from ryeos.app.agent_threads import AgentThreads, answer_of, row_of, status_of, used_in_all
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.output import one_line, steers_nothing, utc_text
 from ryeos.app.progress import EVENT_WORDS
 from ryeos.app.thread_log import LOG, Following
-from ryeos.cli.arguments import Arguments, CommandSpec
 from ryeos.cli.session import Session
 from ryeos.items.errors import Answer, RyeError, UsageError
 from ryeos.run.model import ExecutionRequest, ThreadRequest

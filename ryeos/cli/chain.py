@@ -6,7 +6,7 @@ from typing import Any
 
 from lillux.errors import LilluxError
 from lillux.lockfile import dump_lockfile
-from ryeos.cli.arguments import Arguments, CommandSpec, no_arguments
+from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
 from ryeos.cli.session import Session
 from ryeos.items.errors import ItemNotFoundError, UsageError, no_project_error
 from ryeos.items.refs import Kind

@@ -1,104 +1,14 @@
-"""The table of commands: what a user types, where it is carried out, and a line for ``rye help``.
-
-What else a command has stands once, at its address: `ryeos.cli.arguments.CommandSpec`. A command
-line is read, and help, completion and the pages of ``docs/reference/`` are written from the two.
-"""
+"""The table of commands of ``rye``, and the flags that each of them takes."""
 
 from __future__ import annotations
 
+from ryeos.app.command_line import HELP_FLAGS, VERSION_FLAGS, Table
+
 TYPE_CHECKING = False  # importing `typing` would slow the start
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from typing import Any
 
-    from ryeos.cli.arguments import CommandSpec
-
-    Row = tuple[str, str, str]
-
-
-class CommandEntry:
-    """One row: the words a user types, its address, a line for help and the heading above it.
-
-    No dataclass: ``rye version`` reads this file, and takes less time than importing those.
-    """
-
-    __slots__ = ("_package", "address", "group", "summary", "words")
-
-    def __init__(self, row: Row, group: str, package: str) -> None:
-        self.words, self.address, self.summary = row
-        self.group = group
-        self._package = package
-
-    def spec(self) -> CommandSpec:
-        """What the command takes and does. The only place that imports modules of commands."""
-        from importlib import import_module
-
-        module, _, name = self.address.rpartition(".")
-        found: CommandSpec = getattr(import_module(f"{self._package}.{module}"), name)
-        return found
-
-
-class Table:
-    """The commands of a program, in the order of its help: rows below headings."""
-
-    __slots__ = ("_aliases", "_package", "_parts")
-
-    def __init__(
-        self,
-        package: str,
-        parts: tuple[tuple[str, tuple[Row, ...]], ...],
-        aliases: dict[str, str] | None = None,
-    ) -> None:
-        self._package = package
-        self._parts = parts
-        self._aliases = aliases or {}
-
-    def __iter__(self) -> Iterator[CommandEntry]:
-        for group, rows in self._parts:
-            for row in rows:
-                yield CommandEntry(row, group, self._package)
-
-    def __contains__(self, words: object) -> bool:
-        return any(entry.words == words for entry in self)
-
-    def __len__(self) -> int:
-        return sum(len(rows) for _, rows in self._parts)
-
-    def find(self, words: list[str]) -> CommandEntry | None:
-        """The command that the words begin with, the longest first."""
-        if not words:
-            return None
-        first = self._aliases.get(words[0], words[0])
-        wanted = (first, f"{first} {words[1]}" if words[1:] else "")
-        found = [
-            CommandEntry(row, group, self._package)
-            for group, rows in self._parts
-            for row in rows
-            if row[0] in wanted
-        ]
-        return max(found, key=lambda entry: len(entry.words), default=None)
-
-    def actions(self, word: str) -> tuple[str, ...]:
-        """The second words of a group of commands, like ``keys``."""
-        return tuple(entry.words.split()[1] for entry in self.group(word))
-
-    def group(self, word: str) -> list[CommandEntry]:
-        """The commands of two words that begin with this one."""
-        start = f"{word} "
-        return [
-            CommandEntry(row, group, self._package)
-            for group, rows in self._parts
-            for row in rows
-            if row[0].startswith(start)
-        ]
-
-    def first_words(self) -> tuple[str, ...]:
-        """Every word that a command begins with, but for aliases."""
-        return tuple(dict.fromkeys(entry.words.split()[0] for entry in self))
-
-    def aliases_of(self, word: str) -> tuple[str, ...]:
-        """Other words for a command."""
-        return tuple(alias for alias, command in self._aliases.items() if command == word)
-
+    from ryeos.app.command_line import Arguments, CommandSpec, PlainArguments
 
 PACKAGE = "ryeos.cli"
 # Other words for a command, those of other programs among them: only where one thing can be meant.
@@ -327,3 +237,34 @@ PROGRAMS = ("lillux-proc", "lillux-watch")
 # What completion scripts call, see `ryeos.cli.completion_candidates`. After it comes the line that
 # the user is typing.
 COMPLETE = "__complete"
+
+SHARED: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
+    (("-p", "--project", "--project-path"), {"metavar": "DIR", "help": "the project"}),
+    (("--user-space",), {"metavar": "DIR", "help": "the base of user space"}),
+    (("--json",), {"action": "store_true", "help": "one JSON document on stdout"}),
+    (("-q", "--quiet"), {"action": "store_true", "help": "no notes, no progress"}),
+    (("-v", "--verbose"), {"action": "count", "default": 0, "help": "say more"}),
+    (("--color",), {"choices": ("auto", "always", "never"), "default": "auto"}),
+    (("--no-input",), {"action": "store_true", "help": "never ask"}),
+)
+"""The flags that every command takes, beside ``--help`` and ``--version``: names and rules."""
+PROJECT_FLAGS, USER_SPACE_FLAGS = SHARED[0][0], SHARED[1][0]
+GLOBAL_FLAGS = {name: "action" not in rules for names, rules in SHARED for name in names}
+"""The flags that may stand anywhere, and whether a value follows."""
+GLOBAL_FLAGS |= dict.fromkeys((*HELP_FLAGS, *VERSION_FLAGS), False)
+
+
+def declare_shared(shared: Arguments, *, has_project: bool) -> None:
+    """Declare the flags that every command takes; `init` has a ``--project`` of its own."""
+    for names, rules in SHARED[1:] if has_project else SHARED:
+        shared.add_argument(*names, **rules)
+
+
+def plain_arguments(spec: CommandSpec) -> PlainArguments:
+    """All that a command takes, the flags of every command with it."""
+    from ryeos.app.command_line import PlainArguments
+
+    plain = PlainArguments()
+    spec.declare(plain)
+    declare_shared(plain, has_project=plain.takes("--project"))
+    return plain

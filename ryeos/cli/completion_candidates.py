@@ -14,17 +14,21 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 
-from ryeos.app.output import Output
-from ryeos.cli.arguments import (
+from ryeos.app.command_line import (
     DASHES,
     FLAG,
-    GLOBAL_FLAGS,
-    PROJECT_FLAGS,
-    USER_SPACE_FLAGS,
     VALUE,
     walk,
 )
-from ryeos.cli.commands import ALIASES, COMPLETE, TABLE
+from ryeos.app.output import Output
+from ryeos.cli.commands import (
+    ALIASES,
+    COMPLETE,
+    GLOBAL_FLAGS,
+    PROJECT_FLAGS,
+    TABLE,
+    USER_SPACE_FLAGS,
+)
 from ryeos.cli.session import Session
 from ryeos.items.refs import EXECUTABLE_KINDS, MAX_REF_BYTES, SYSTEM, TEST_SUFFIX, Kind, Space
 

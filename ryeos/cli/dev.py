@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 from lillux.errors import LilluxError, as_word
+from ryeos.app.command_line import OWN_FLAG, Arguments, CommandSpec
 from ryeos.app.review import review_of
 from ryeos.app.sign import follow, is_signed, signing
-from ryeos.cli.arguments import OWN_FLAG, Arguments, CommandSpec
 from ryeos.cli.run import execute, in_shell, values_of, with_paths
 from ryeos.cli.session import Session, interrupt_on_signals
 from ryeos.items.errors import SystemImmutableError

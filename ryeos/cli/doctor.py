@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from lillux.errors import LilluxError, as_word
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.output import one_line, steers_nothing
-from ryeos.cli.arguments import Arguments, CommandSpec
 from ryeos.cli.doctor_probes import (
     CLIENT_PROBES,
     INTERPRETER_PROBES,

@@ -9,12 +9,12 @@ import os
 import sys
 
 from ryeos import __version__
-from ryeos.cli import commands
 
 TYPE_CHECKING = False  # importing typing costs more than this start may take
 
 if TYPE_CHECKING:
     from lillux.errors import LilluxError
+    from ryeos.app.command_line import Table
     from ryeos.trust.bundles import BundleHome
 
 
@@ -75,24 +75,26 @@ def _dispatch(arguments: list[str], bundle: BundleHome | None) -> int:
     if arguments in (["version"], ["-V"], ["--version"]):
         sys.stdout.write(f"rye {__version__}\n")
         return 0
+    from ryeos.app.command_line import HELP_FLAGS, VERSION_FLAGS, leading_words
+    from ryeos.cli import commands
+
     if arguments and arguments[0] in commands.PROGRAMS:
         from ryeos.cli.helper_programs import run_program
 
         return run_program(arguments[0], arguments[1:])
-    from ryeos.cli.arguments import HELP_FLAGS, VERSION_FLAGS, leading_words
-
-    words, places, flags = leading_words(arguments)
+    words, places, flags = leading_words(arguments, commands.GLOBAL_FLAGS)
     if words[:1] == [commands.COMPLETE]:
         from ryeos.cli.completion_candidates import print_candidates
 
         return print_candidates(arguments, bundle)
     if not words and not flags.isdisjoint(VERSION_FLAGS):
         words = ["version"]
-    entry = _find(words or ["help"])
+    named = words or ["help"]
+    entry = commands.TABLE.find(named) or commands.HIDDEN.find(named)
     if entry is None and len(words) == 1 and commands.TABLE.actions(words[0]):  # `rye remote` alone
         words_only = [argument for argument in arguments if argument not in HELP_FLAGS]
         return _dispatch(["help", *words_only], bundle)
-    if entry is None or _is_wrong_action(entry.words, words, places):
+    if entry is None or _is_wrong_action(entry.words, words, places, commands.TABLE):
         raise _unknown_command(words)
     from ryeos.cli.session import run_command
 
@@ -103,16 +105,12 @@ def _dispatch(arguments: list[str], bundle: BundleHome | None) -> int:
     return run_command(entry.spec(), entry, arguments, bundle)
 
 
-def _find(words: list[str]) -> commands.CommandEntry | None:
-    return commands.TABLE.find(words) or commands.HIDDEN.find(words)
-
-
-def _is_wrong_action(command: str, words: list[str], places: list[int]) -> bool:
+def _is_wrong_action(command: str, words: list[str], places: list[int], table: Table) -> bool:
     """Whether a group that is a command itself is followed by a word that is no action of it.
 
     ``mcp instal`` is a slip; ``mcp --tools all`` is not.
     """
-    if len(words) != 2 or command != words[0] or not commands.TABLE.actions(command):  # noqa: PLR2004
+    if len(words) != 2 or command != words[0] or not table.actions(command):  # noqa: PLR2004
         return False
     return places[1] == places[0] + 1
 
@@ -128,6 +126,7 @@ def _replace_closed_streams() -> None:
 def _unknown_command(words: list[str]) -> LilluxError:
     """The failure to raise for words that are no command, with the closest one."""
     from lillux.text import likely_meant
+    from ryeos.cli import commands
     from ryeos.items.errors import UsageError
 
     actions = commands.TABLE.actions(words[0])

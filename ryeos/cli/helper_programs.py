@@ -7,7 +7,7 @@ import os
 import sys
 from contextlib import suppress
 
-from ryeos.cli.arguments import CommandSpec, no_arguments
+from ryeos.app.command_line import CommandSpec, no_arguments
 from ryeos.cli.session import Session, packed_program
 from ryeos.items.errors import UsageError
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from lillux.errors import LilluxError
 from lillux.values import replace
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.imports import (
     ENV_FILE,
     PlannedWrite,
@@ -22,7 +23,6 @@ from ryeos.app.output import one_line, steers_nothing
 from ryeos.app.proposals import WAITING, Proposals
 from ryeos.app.server_tools import RefreshOptions
 from ryeos.app.skills import SkillState, export_skill, skills
-from ryeos.cli.arguments import Arguments, CommandSpec
 from ryeos.cli.mcp_clients import machine_of
 from ryeos.cli.mcp_servers import RefreshResult, bring_up_to_date
 from ryeos.cli.review import is_agents

@@ -13,7 +13,7 @@ from typing import Any
 from lillux.errors import LilluxError, as_word
 from lillux.files import create_file
 from lillux.signing import PRIVATE_KEY_FILE, generate_keypair, save_keypair
-from ryeos.cli.arguments import Arguments, CommandSpec
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.cli.findings import (
     LEFT,
     MADE,

@@ -34,9 +34,9 @@ from lillux.signing import (
     protected,
     public_pem_of,
 )
+from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
 from ryeos.app.output import one_line
 from ryeos.app.sign import follow
-from ryeos.cli.arguments import Arguments, CommandSpec, no_arguments
 from ryeos.cli.session import Session, typed_passphrase
 from ryeos.items.context import PRIVATE_KEY_VARIABLE, utc_now
 from ryeos.items.errors import (

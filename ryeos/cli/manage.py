@@ -23,9 +23,9 @@ from lillux.files import (
     remove_file,
     write_atomic,
 )
+from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
 from ryeos.app.output import one_line
 from ryeos.app.workspace import Rye
-from ryeos.cli.arguments import Arguments, CommandSpec, no_arguments
 from ryeos.cli.session import Session
 from ryeos.items.errors import (
     RyeError,

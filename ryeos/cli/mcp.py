@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 
 from lillux.errors import LilluxError
-from ryeos.cli.arguments import Arguments, CommandSpec
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.cli.session import Session
 
 TYPE_CHECKING = False  # importing typing costs more than this start may take

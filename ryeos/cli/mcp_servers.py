@@ -17,6 +17,7 @@ from lillux.beneath import open_folder
 from lillux.errors import as_word
 from lillux.files import read_bytes, remove_file
 from lillux.values import dataclass
+from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
 from ryeos.app.imports import propose
 from ryeos.app.output import one_line
 from ryeos.app.server_tools import (
@@ -41,7 +42,6 @@ from ryeos.app.server_tools import (
     write_unsigned,
 )
 from ryeos.app.workspace import Rye
-from ryeos.cli.arguments import Arguments, CommandSpec, no_arguments
 from ryeos.cli.asking import is_agreed, painted
 from ryeos.cli.review import is_agents, needs_person
 from ryeos.cli.run import live_stderr, show

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lillux.files import create_file, make_directory
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.config_templates import CONFIGS
 from ryeos.app.output import one_line
 from ryeos.app.templates import TEMPLATES, Template
-from ryeos.cli.arguments import Arguments, CommandSpec
 from ryeos.cli.session import Session
 from ryeos.items.errors import InvalidRefError, RyeError, UsageError, target_exists_error
 from ryeos.items.refs import PROJECT, USER, ItemRef, Kind, Reference, Space, parse_reference

@@ -10,8 +10,8 @@ from lillux import dsse
 from lillux.errors import LilluxError, as_word
 from lillux.files import read_bytes, write_atomic
 from lillux.signing import KeyNotFoundError, canonical_public_pem, compute_key_digest
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.output import one_line, steers_nothing, utc_text
-from ryeos.cli.arguments import Arguments, CommandSpec
 from ryeos.cli.chain import rights_text
 from ryeos.cli.session import Session
 from ryeos.items.errors import RyeError, UsageError

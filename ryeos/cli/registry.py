@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from lillux.errors import LilluxError
+from ryeos.app.command_line import Action, Arguments, CommandSpec, no_arguments
 from ryeos.app.output import one_line, utc_text
-from ryeos.cli.arguments import Action, Arguments, CommandSpec, no_arguments
 from ryeos.cli.session import Session, cancelled_by_signals
 from ryeos.items.context import utc_now
 from ryeos.items.errors import RyeError, UsageError

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from lillux.signing import compute_key_digest
+from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
 from ryeos.app.output import field_text, one_line, steers_nothing, utc_text
 from ryeos.cli import run
-from ryeos.cli.arguments import Arguments, CommandSpec, no_arguments
 from ryeos.cli.remote_run import (
     limit_of,
     linked,

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from lillux.errors import LilluxError
 from lillux.files import read_bytes
 from lillux.values import replace
+from ryeos.app.command_line import ITEM_FLAG, OWN_FLAG, Arguments, CommandSpec
 from ryeos.app.output import OutputError, escaped, steers_nothing
-from ryeos.cli.arguments import ITEM_FLAG, OWN_FLAG, Arguments, CommandSpec
 from ryeos.cli.session import Session, cancelled_by_signals
 from ryeos.items.errors import ONLY_FAILED, Answer, UsageError
 from ryeos.run.model import ExecutionRequest, ThreadRequest
@@ -635,7 +635,9 @@ def _readable(schema: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
 
 def own_flags() -> dict[str, bool]:
     """The options of ``rye run``, and whether a value follows each."""
-    return RUN.plain().takes_value
+    from ryeos.cli.commands import plain_arguments
+
+    return plain_arguments(RUN).takes_value
 
 
 def _show_inputs(session: Session) -> int:

@@ -11,8 +11,8 @@ from lillux.run_folders import temporary_base
 from lillux.sandbox import program_places, system_places
 from lillux.supervisor import can_supervise
 from lillux.values import dataclass, replace
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.workspace import Rye
-from ryeos.cli.arguments import Arguments, CommandSpec
 from ryeos.cli.chain import agents_may, agents_text, rights_text
 from ryeos.cli.run import parameters, timeout
 from ryeos.cli.session import Session

@@ -22,7 +22,7 @@ from lillux.files import file_system_error, read_bytes, write_atomic
 from lillux.signing import compute_key_fingerprint, verify_signature
 from lillux.values import dataclass
 from ryeos import __version__
-from ryeos.cli.arguments import Arguments, CommandSpec
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.cli.program import (
     MAX_BESIDE_BYTES,
     MAX_CONTENTS_BYTES,

@@ -13,8 +13,9 @@ from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.values import dataclass, field
 from ryeos import __version__
+from ryeos.app.command_line import CommandSpec, with_item_flags, with_own_meaning
 from ryeos.app.output import Output
-from ryeos.cli.arguments import CommandSpec, read_arguments
+from ryeos.cli.commands import plain_arguments
 
 TYPE_CHECKING = False  # importing typing costs more than this start may take
 
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ryeos.agent.records import AgentRecords
+    from ryeos.app.command_line import CommandEntry
     from ryeos.app.workspace import Rye
     from ryeos.cli.asking import Asking
-    from ryeos.cli.commands import CommandEntry
     from ryeos.items.context import Context
     from ryeos.items.refs import Space
     from ryeos.run.thread_control import Program
@@ -263,7 +264,7 @@ def run_command(
     """Parse the arguments and run the command."""
     session: Session | None = None
     try:
-        parsed = read_arguments(command, entry, arguments)
+        parsed = _read_arguments(command, entry, arguments)
         output = Output(
             as_json=parsed.json, quiet=parsed.quiet, color=parsed.color, environ=os.environ
         )
@@ -274,7 +275,8 @@ def run_command(
             bundle = own_bundle()
         session = Session(parsed, output, bundle)
         with _spinner(command, output):
-            return command.carry_out(session, entry.words)
+            status: int | None = command.carry_out(parsed, f"rye {entry.words}", session)
+            return status or 0
     except LilluxError as error:
         if session and _searched_project(error):
             _say_no_project(session, error)
@@ -345,6 +347,23 @@ def _spinner(command: CommandSpec, output: Output) -> AbstractContextManager[obj
     from ryeos.cli.progress import Spinner
 
     return Spinner(sys.stderr)
+
+
+def _read_arguments(
+    spec: CommandSpec, entry: CommandEntry, arguments: list[str]
+) -> SimpleNamespace:
+    """The values of a command line. Raises UsageError; ends the program for ``--help``."""
+    plain = plain_arguments(spec)
+    if spec.takes_item_flags:
+        arguments = with_item_flags(arguments, plain.takes_value)
+    if spec.own_meaning:
+        arguments = with_own_meaning(arguments, plain.takes_value, spec.own_meaning)
+    values = plain.parse(arguments)
+    if values is None:
+        from ryeos.cli.parser import parse
+
+        values = parse(entry, spec, arguments)
+    return values
 
 
 def program_path() -> Path | None:

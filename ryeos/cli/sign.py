@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError, as_word
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.output import one_line, utc_text
 from ryeos.app.proposals import (
     DROPPED,
@@ -32,7 +33,6 @@ from ryeos.app.sign import (
 )
 from ryeos.app.verbs import project_of
 from ryeos.app.workspace import Rye
-from ryeos.cli.arguments import Arguments, CommandSpec
 from ryeos.cli.asking import painted
 from ryeos.cli.review import DROP, QUIT, SKIP, YES, decide_each, decide_one, needs_person
 from ryeos.cli.session import Session

@@ -6,7 +6,7 @@ from time import time
 
 from lillux.store import StoredEntry
 from lillux.store_files import ObjectKind
-from ryeos.cli.arguments import Arguments, CommandSpec, no_arguments
+from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
 from ryeos.cli.session import Session
 from ryeos.graph.run_log import RunPlace, run_place
 from ryeos.graph.run_store import roots_of_runs

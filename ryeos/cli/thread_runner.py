@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.values import replace
-from ryeos.cli.arguments import Arguments, CommandSpec
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.cli.run import (
     MAX_INPUT_BYTES,
     ToolOutput,

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from lillux.errors import LilluxError
 from lillux.files import file_system_error
 from lillux.values import replace
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.output import field_text, one_line, utc_text
-from ryeos.cli.arguments import Arguments, CommandSpec
 from ryeos.cli.session import Session, interrupt_on_signals
 from ryeos.items.errors import TOOL_FAILED, UsageError
 from ryeos.run.thread_control import GRACE_S, ThreadLog, kill_thread, refreshed, wait_for

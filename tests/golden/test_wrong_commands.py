@@ -7,8 +7,8 @@ import argparse
 from collections.abc import Callable, Iterator
 
 from rye_services.operations.cli import command_parser as node_parser
-from ryeos.cli.arguments import GLOBAL_FLAGS
-from ryeos.cli.commands import HABITS, PROGRAMS, TABLE, CommandEntry
+from ryeos.app.command_line import CommandEntry
+from ryeos.cli.commands import GLOBAL_FLAGS, HABITS, PROGRAMS, TABLE
 from ryeos.cli.parser import command_parser
 from tests.support.command_line import CommandLine, Done
 from tests.support.golden import AS_JSON, Names, compare, transcript

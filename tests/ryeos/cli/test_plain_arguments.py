@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ryeos.cli.arguments import CommandSpec
-from ryeos.cli.commands import TABLE, CommandEntry
+from ryeos.app.command_line import CommandEntry, CommandSpec
+from ryeos.cli.commands import TABLE, plain_arguments
 from ryeos.cli.parser import parse
 from ryeos.items.errors import UsageError
 
@@ -23,7 +23,7 @@ def command_of(entry: CommandEntry) -> CommandSpec:
 
 
 def plainly(command: CommandSpec, arguments: list[str]) -> dict[str, object] | None:
-    values = command.plain().parse(arguments)
+    values = plain_arguments(command).parse(arguments)
     return None if values is None else vars(values)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.cli.arguments import ITEM_FLAG, OWN_FLAG, with_item_flags
+from ryeos.app.command_line import ITEM_FLAG, OWN_FLAG, with_item_flags
 from ryeos.cli.run import in_project, pairs_by_schema, values_of, with_paths
 from ryeos.items.errors import UsageError
 from tests.support.command_line import CommandLine

@@ -1,9 +1,14 @@
-"""What commands take, and the reading of plain command lines: known flags, their values, and words.
+"""Command lines: the table of a program's commands, what each takes, and the reading of plain ones.
+
+A command stands in the table of its program with its words, a line for help and the address of its
+`CommandSpec`, which has the rest. Command lines are read, and help, completion and the pages of
+``docs/reference/`` are written from the two.
 
 Loading argparse and building its parser takes a fifth of a short run. A command declares its
 arguments once, to whatever has an ``add_argument``; `PlainArguments` collects them and reads the
 plain command lines. Anything else (help, a mistake, ``--flag=value``, joined short flags) is left
-to `ryeos.cli.parser`, whose result for plain lines is the same: a property test compares the two.
+to `ryeos.app.argument_parser`, whose result for plain lines is the same: a property test compares
+the two.
 """
 
 from __future__ import annotations
@@ -18,9 +23,94 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from lillux.errors import LilluxError
-    from ryeos.cli.commands import CommandEntry
+
+    Row = tuple[str, str, str]
 else:
     Protocol = object
+
+HELP_FLAGS, VERSION_FLAGS = ("-h", "--help"), ("-V", "--version")
+
+
+class CommandEntry:
+    """One row: the words a user types, its address, a line for help and the heading above it."""
+
+    __slots__ = ("_package", "address", "group", "summary", "words")
+
+    def __init__(self, row: Row, group: str, package: str) -> None:
+        self.words, self.address, self.summary = row
+        self.group = group
+        self._package = package
+
+    def spec(self) -> CommandSpec:
+        """What the command takes and does. The only place that imports modules of commands."""
+        from importlib import import_module
+
+        module, _, name = self.address.rpartition(".")
+        found: CommandSpec = getattr(import_module(f"{self._package}.{module}"), name)
+        return found
+
+
+class Table:
+    """The commands of a program, in the order of its help: rows below headings."""
+
+    __slots__ = ("_aliases", "_package", "_parts")
+
+    def __init__(
+        self,
+        package: str,
+        parts: tuple[tuple[str, tuple[Row, ...]], ...],
+        aliases: dict[str, str] | None = None,
+    ) -> None:
+        self._package = package
+        self._parts = parts
+        self._aliases = aliases or {}
+
+    def __iter__(self) -> Iterator[CommandEntry]:
+        for group, rows in self._parts:
+            for row in rows:
+                yield CommandEntry(row, group, self._package)
+
+    def __contains__(self, words: object) -> bool:
+        return any(entry.words == words for entry in self)
+
+    def __len__(self) -> int:
+        return sum(len(rows) for _, rows in self._parts)
+
+    def find(self, words: list[str]) -> CommandEntry | None:
+        """The command that the words begin with, the longest first."""
+        if not words:
+            return None
+        first = self._aliases.get(words[0], words[0])
+        wanted = (first, f"{first} {words[1]}" if words[1:] else "")
+        found = [
+            CommandEntry(row, group, self._package)
+            for group, rows in self._parts
+            for row in rows
+            if row[0] in wanted
+        ]
+        return max(found, key=lambda entry: len(entry.words), default=None)
+
+    def actions(self, word: str) -> tuple[str, ...]:
+        """The second words of a group of commands, like ``keys``."""
+        return tuple(entry.words.split()[1] for entry in self.group(word))
+
+    def group(self, word: str) -> list[CommandEntry]:
+        """The commands of two words that begin with this one."""
+        start = f"{word} "
+        return [
+            CommandEntry(row, group, self._package)
+            for group, rows in self._parts
+            for row in rows
+            if row[0].startswith(start)
+        ]
+
+    def first_words(self) -> tuple[str, ...]:
+        """Every word that a command begins with, but for aliases."""
+        return tuple(dict.fromkeys(entry.words.split()[0] for entry in self))
+
+    def aliases_of(self, word: str) -> tuple[str, ...]:
+        """Other words for a command."""
+        return tuple(alias for alias, command in self._aliases.items() if command == word)
 
 
 class Arguments(Protocol):
@@ -96,46 +186,14 @@ class CommandSpec:
             )
         self.configure(parser)
 
-    def plain(self) -> PlainArguments:
-        """All that the command takes, the flags of every command with it."""
-        plain = PlainArguments()
-        self.declare(plain)
-        declare_shared(plain, has_project=plain.takes("--project"))
-        return plain
-
-    def carry_out(self, session: Any, words: str) -> int:  # noqa: ANN401 - of the program
-        """Do what was typed; the exit status. ``words`` are those of the command."""
+    def carry_out(self, arguments: Any, words: str, *given: object) -> Any:  # noqa: ANN401 - the program's
+        """The answer of ``run`` for what is ``given``, or of the action typed behind ``words``."""
         if callable(self.run):
-            status: int = self.run(session)
-            return status
-        arguments = session.arguments
-        action, given = self.run[arguments.action], arguments.words
-        typed = [given] if isinstance(given, str) else list(given or ())
-        action.require(f"rye {words} {arguments.action}", typed)
-        return action.run(session, *typed) or 0
-
-
-SHARED: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (("-p", "--project", "--project-path"), {"metavar": "DIR", "help": "the project"}),
-    (("--user-space",), {"metavar": "DIR", "help": "the base of user space"}),
-    (("--json",), {"action": "store_true", "help": "one JSON document on stdout"}),
-    (("-q", "--quiet"), {"action": "store_true", "help": "no notes, no progress"}),
-    (("-v", "--verbose"), {"action": "count", "default": 0, "help": "say more"}),
-    (("--color",), {"choices": ("auto", "always", "never"), "default": "auto"}),
-    (("--no-input",), {"action": "store_true", "help": "never ask"}),
-)
-"""The flags that every command takes, beside ``--help`` and ``--version``: names and rules."""
-PROJECT_FLAGS, USER_SPACE_FLAGS = SHARED[0][0], SHARED[1][0]
-HELP_FLAGS, VERSION_FLAGS = ("-h", "--help"), ("-V", "--version")
-GLOBAL_FLAGS = {name: "action" not in rules for names, rules in SHARED for name in names}
-"""The flags that may stand anywhere, and whether a value follows."""
-GLOBAL_FLAGS |= dict.fromkeys((*HELP_FLAGS, *VERSION_FLAGS), False)
-
-
-def declare_shared(shared: Arguments, *, has_project: bool) -> None:
-    """Declare the flags that every command takes; `init` has a ``--project`` of its own."""
-    for names, rules in SHARED[1:] if has_project else SHARED:
-        shared.add_argument(*names, **rules)
+            return self.run(*given)
+        action, behind = self.run[arguments.action], arguments.words
+        typed = [behind] if isinstance(behind, str) else list(behind or ())
+        action.require(f"{words} {arguments.action}", typed)
+        return action.run(*given, *typed)
 
 
 WORD, FLAG, VALUE, DASHES = "word", "flag", "value", "--"
@@ -171,12 +229,14 @@ _MOST_WORDS = 2
 """No command has more words."""
 
 
-def leading_words(arguments: Sequence[str]) -> tuple[list[str], list[int], set[str]]:
+def leading_words(
+    arguments: Sequence[str], takes_value: Mapping[str, bool]
+) -> tuple[list[str], list[int], set[str]]:
     """The words that may name a command, their places, and the flags before the last of them."""
     words: list[str] = []
     places: list[int] = []
     flags: set[str] = set()
-    for at, kind, argument in walk(arguments, GLOBAL_FLAGS):
+    for at, kind, argument in walk(arguments, takes_value):
         if kind is FLAG:
             flags.add(argument)
         elif kind is WORD:
@@ -279,21 +339,6 @@ def _is_plain_value(value: str, rules: dict[str, Any]) -> bool:
 def _is_allowed(word: str, rules: dict[str, Any]) -> bool:
     """A word that may stand as it is: of the choices, if there are any, and not to be converted."""
     return "type" not in rules and word in rules.get("choices", (word,))
-
-
-def read_arguments(spec: CommandSpec, entry: CommandEntry, arguments: list[str]) -> SimpleNamespace:
-    """The values of a command line. Raises UsageError; ends the program for ``--help``."""
-    plain = spec.plain()
-    if spec.takes_item_flags:
-        arguments = with_item_flags(arguments, plain.takes_value)
-    if spec.own_meaning:
-        arguments = with_own_meaning(arguments, plain.takes_value, spec.own_meaning)
-    values = plain.parse(arguments)
-    if values is None:
-        from ryeos.cli.parser import parse
-
-        values = parse(entry, spec, arguments)
-    return values
 
 
 def with_own_meaning(
