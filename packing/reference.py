@@ -10,7 +10,7 @@ from rye_services.operations.commands import STORE_FLAGS, Flag
 from rye_services.operations.commands import TABLE as NODE_TABLE
 from ryeos.app.argument_parser import Parser
 from ryeos.app.command_line import CommandEntry
-from ryeos.cli.commands import TABLE
+from ryeos.app.commands import TABLE
 from ryeos.items.markdown import parse_directive
 from ryeos.items.refs import Kind
 from ryeos.trust.file_types import extract

@@ -106,7 +106,7 @@ class Table:
 
     def first_words(self) -> tuple[str, ...]:
         """Every word that a command begins with, but for aliases."""
-        return tuple(dict.fromkeys(entry.words.split()[0] for entry in self))
+        return tuple(dict.fromkeys(row[0].split()[0] for _, rows in self._parts for row in rows))
 
     def aliases_of(self, word: str) -> tuple[str, ...]:
         """Other words for a command."""

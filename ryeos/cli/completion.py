@@ -14,7 +14,7 @@ from typing import Any
 from lillux.values import dataclass
 from ryeos.app.argument_parser import Parser, add_commands, declare_version
 from ryeos.app.command_line import Arguments, CommandEntry, CommandSpec
-from ryeos.cli.commands import ALIASES, TABLE, declare_shared
+from ryeos.app.commands import ALIASES, TABLE, declare_shared
 from ryeos.cli.session import Session
 from ryeos.imports.clients import NAMES
 from ryeos.items.errors import UsageError

@@ -20,8 +20,7 @@ from ryeos.app.command_line import (
     VALUE,
     walk,
 )
-from ryeos.app.output import Output
-from ryeos.cli.commands import (
+from ryeos.app.commands import (
     ALIASES,
     COMPLETE,
     GLOBAL_FLAGS,
@@ -29,6 +28,7 @@ from ryeos.cli.commands import (
     TABLE,
     USER_SPACE_FLAGS,
 )
+from ryeos.app.output import Output
 from ryeos.cli.session import Session
 from ryeos.items.refs import EXECUTABLE_KINDS, MAX_REF_BYTES, SYSTEM, TEST_SUFFIX, Kind, Space
 

@@ -75,8 +75,8 @@ def _dispatch(arguments: list[str], bundle: BundleHome | None) -> int:
     if arguments in (["version"], ["-V"], ["--version"]):
         sys.stdout.write(f"rye {__version__}\n")
         return 0
+    from ryeos.app import commands
     from ryeos.app.command_line import HELP_FLAGS, VERSION_FLAGS, leading_words
-    from ryeos.cli import commands
 
     if arguments and arguments[0] in commands.PROGRAMS:
         from ryeos.cli.helper_programs import run_program
@@ -126,7 +126,7 @@ def _replace_closed_streams() -> None:
 def _unknown_command(words: list[str]) -> LilluxError:
     """The failure to raise for words that are no command, with the closest one."""
     from lillux.text import likely_meant
-    from ryeos.cli import commands
+    from ryeos.app import commands
     from ryeos.items.errors import UsageError
 
     actions = commands.TABLE.actions(words[0])

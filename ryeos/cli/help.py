@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from ryeos import __version__
 from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
+from ryeos.app.commands import ALIASES, DAILY, PROGRAMS, TABLE
 from ryeos.app.topics import COMMAND_LINE_TOPICS, OVERVIEW, Face, text_for, topic_text
 from ryeos.app.topics import TOPICS as SHARED
-from ryeos.cli.commands import ALIASES, DAILY, PROGRAMS, TABLE
 from ryeos.cli.session import Session
 from ryeos.items.errors import UsageError
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from ryeos.app.argument_parser import Parser, declare_version
 from ryeos.app.argument_parser import parse as parse_with
 from ryeos.app.command_line import CommandEntry, CommandSpec
-from ryeos.cli.commands import declare_shared
+from ryeos.app.commands import declare_shared
 
 
 def command_parser(entry: CommandEntry, spec: CommandSpec) -> Parser:

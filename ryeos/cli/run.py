@@ -635,7 +635,7 @@ def _readable(schema: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
 
 def own_flags() -> dict[str, bool]:
     """The options of ``rye run``, and whether a value follows each."""
-    from ryeos.cli.commands import plain_arguments
+    from ryeos.app.commands import plain_arguments
 
     return plain_arguments(RUN).takes_value
 

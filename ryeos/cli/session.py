@@ -14,8 +14,8 @@ from lillux.errors import LilluxError
 from lillux.values import dataclass, field
 from ryeos import __version__
 from ryeos.app.command_line import CommandSpec, with_item_flags, with_own_meaning
+from ryeos.app.commands import plain_arguments
 from ryeos.app.output import Output
-from ryeos.cli.commands import plain_arguments
 
 TYPE_CHECKING = False  # importing typing costs more than this start may take
 

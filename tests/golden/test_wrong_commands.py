@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from rye_services.operations.cli import command_parser as node_parser
 from ryeos.app.command_line import CommandEntry
-from ryeos.cli.commands import GLOBAL_FLAGS, HABITS, PROGRAMS, TABLE
+from ryeos.app.commands import GLOBAL_FLAGS, HABITS, PROGRAMS, TABLE
 from ryeos.cli.parser import command_parser
 from tests.support.command_line import CommandLine, Done
 from tests.support.golden import AS_JSON, Names, compare, transcript

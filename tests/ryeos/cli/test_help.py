@@ -6,7 +6,7 @@ import pytest
 import ryeos.app.workspace  # noqa: F401 - brings in every class of failure
 from lillux.errors import LilluxError
 from ryeos.app.command_line import CommandEntry
-from ryeos.cli.commands import ALIASES, DAILY, HABITS, PROGRAMS, TABLE
+from ryeos.app.commands import ALIASES, DAILY, HABITS, PROGRAMS, TABLE
 from ryeos.cli.help import TOPICS, text_for_person
 from ryeos.graph.schemas import SCHEMAS
 from tests.support.command_line import CommandLine

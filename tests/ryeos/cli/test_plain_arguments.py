@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ryeos.app.command_line import CommandEntry, CommandSpec
-from ryeos.cli.commands import TABLE, plain_arguments
+from ryeos.app.commands import TABLE, plain_arguments
 from ryeos.cli.parser import parse
 from ryeos.items.errors import UsageError
 
