@@ -138,7 +138,7 @@ class Action:
 
     __slots__ = ("about_more", "run", "words")
 
-    def __init__(self, run: Callable[..., int | None], *words: str, about_more: str = "") -> None:
+    def __init__(self, run: Callable[..., Any], *words: str, about_more: str = "") -> None:
         self.run = run
         self.words = words
         self.about_more = about_more

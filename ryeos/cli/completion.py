@@ -319,8 +319,14 @@ def around_zsh(script: str, name: str, prefix: str, registered: str) -> str:
     return f"{body}{ours}{mark}{_fill_template(_ZSH_CALLS, name, prefix)}"
 
 
+def item_commands() -> list[str]:
+    """The commands behind whose item its own flags stand, and their other words."""
+    found = [entry.words for entry in TABLE if entry.spec().takes_item_flags]
+    return [one for words in found for one in (words, *TABLE.aliases_of(words))]
+
+
 def _fill_template(text: str, name: str, prefix: str) -> str:
-    text = text.replace("RUNS", "run|execute|dev")
+    text = text.replace("RUNS", "|".join(item_commands()))
     return text.replace("@_", f"{prefix}_").replace("NAME", name)
 
 

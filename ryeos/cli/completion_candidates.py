@@ -178,7 +178,8 @@ def _parameters(session: Session, typed: str) -> Iterator[str]:
     words = session.arguments.words
     own = own_flags()
     line = _TypedWords(words[:-1] if words and words[-1] == typed else words, own)
-    if len(line.plain) < 2 or ALIASES.get(line.plain[0], line.plain[0]) not in {"run", "dev"}:  # noqa: PLR2004 - run REF
+    entry = TABLE.find(line.plain[:1])
+    if entry is None or len(line.plain) < 2 or not entry.spec().takes_item_flags:  # noqa: PLR2004 - run REF
         return
     with suppress(LilluxError):
         schema = session.rye.schema_of(session.rye.reference(line.plain[1]))
