@@ -2,13 +2,15 @@
 
 import argparse
 import json
-from collections.abc import Collection, Iterator, Mapping
-from importlib import import_module
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ryeos.cli.commands import TABLE, CommandEntry
-from ryeos.cli.session import CommandSpec
+from rye_services.operations.commands import STORE_FLAGS, Flag
+from rye_services.operations.commands import TABLE as NODE_TABLE
+from ryeos.app.argument_parser import Parser
+from ryeos.app.command_line import CommandEntry
+from ryeos.app.commands import TABLE
 from ryeos.items.markdown import parse_directive
 from ryeos.items.refs import Kind
 from ryeos.trust.file_types import extract
@@ -123,27 +125,28 @@ This page is written by `scripts/generate_reference.py` from `ryeos/cli/`.
 
 def commands_page() -> str:
     """The whole page."""
-    return "\n".join(
-        [COMMANDS_INTRODUCTION, *map(_section, sorted(TABLE, key=lambda one: one.words))]
-    )
+    sections = (_section("rye", entry) for entry in sorted(TABLE, key=lambda one: one.words))
+    return "\n".join([COMMANDS_INTRODUCTION, *sections])
 
 
-def _section(entry: CommandEntry) -> str:
-    command: CommandSpec = import_module(f"ryeos.cli.{entry.module}").COMMANDS[entry.words]
-    parser = argparse.ArgumentParser(add_help=False)
-    command.configure(parser)
+def _section(program: str, entry: CommandEntry, flags: Iterable[Flag] = ()) -> str:
+    """What a command takes and how it is typed; with ``flags`` that it takes as others do."""
+    command, parser = entry.spec(), Parser(add_help=False)
+    for names, rules in flags:
+        parser.add_argument(*names, **rules)
+    command.declare(parser)
     shown = [f"    {example}" for example in command.examples]
     examples = [*shown, ""] if shown else []
-    heading = [f"## rye {entry.words}", "", f"{_sentence(entry.summary)}", ""]
+    heading = [f"## {program} {entry.words}", "", f"{_sentence(entry.summary)}", ""]
     return "\n".join([*heading, *_arguments(parser), *examples])
 
 
-def _arguments(parser: argparse.ArgumentParser, left_out: Collection[str] = ()) -> list[str]:
-    """The table of a parser's arguments but for some; empty where there are none."""
+def _arguments(parser: Parser) -> list[str]:
+    """The table of a parser's arguments; empty where there are none."""
     rows = [
         f"| {_name(action)} | {_help(action)} |"
         for action in parser._actions  # noqa: SLF001 - argparse has no other way to ask
-        if action.help != argparse.SUPPRESS and not {*action.option_strings} & {*left_out}
+        if action.help != argparse.SUPPRESS
     ]
     return ["| argument | meaning |", "|---|---|", *rows, ""] if rows else []
 
@@ -180,28 +183,16 @@ what a node does is in [node.md](../node.md).
 
 This page is written by `scripts/generate_reference.py` from `rye_services/operations/cli.py`.
 """
-_OF_EVERY_COMMAND = ("--help", "--data", "--json", "--quiet")
-_OF_OBJECT_STORAGE = ("--store", "--store-endpoint", "--store-region")
 
 
-def node_commands_page(parser: argparse.ArgumentParser) -> str:
-    """The whole page; ``parser`` is that of ``rye-node``."""
-    return "\n".join([NODE_COMMANDS_INTRODUCTION, *_node_sections(parser, "rye-node.pyz")])
-
-
-def _node_sections(parser: argparse.ArgumentParser, words: str) -> Iterator[str]:
-    groups = [
-        action
-        for action in parser._actions  # noqa: SLF001 - argparse has no other way to ask
-        if isinstance(action, argparse._SubParsersAction)  # noqa: SLF001
-    ]
-    for group in groups:
-        for name, child in group.choices.items():
-            yield from _node_sections(child, f"{words} {name}")
-    if not groups:
-        left_out = (*_OF_EVERY_COMMAND, *(() if words.endswith(" init") else _OF_OBJECT_STORAGE))
-        about = _sentence(parser.description or "")
-        yield "\n".join([f"## {words}", "", about, "", *_arguments(parser, left_out)])
+def node_commands_page() -> str:
+    """The whole page; where objects are kept is said once, of the command that decides it."""
+    sections = (
+        _section("rye-node.pyz", entry, STORE_FLAGS if entry.words == "init" else ())
+        for word in NODE_TABLE.first_words()
+        for entry in NODE_TABLE.group(word) or filter(None, [NODE_TABLE.find([word])])
+    )
+    return "\n".join([NODE_COMMANDS_INTRODUCTION, *sections])
 
 
 # --- route reference ------------------------------------------------------------------------------

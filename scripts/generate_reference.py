@@ -21,7 +21,7 @@ from packing.reference import (  # noqa: E402
     node_commands_page,
     routes_page,
 )
-from rye_services.operations.cli import command_parser, open_node  # noqa: E402
+from rye_services.operations.cli import open_node  # noqa: E402
 from rye_services.process.data_folder import make_data  # noqa: E402
 from rye_services.settings import read_settings  # noqa: E402
 from ryeos.app.topics import CODES  # noqa: E402
@@ -142,7 +142,7 @@ def pages() -> dict[str, str]:
         "mcp-tools.md": tools_page(),
         "bundle.md": bundle_page(ROOT / "bundle.ai"),
         "commands.md": commands_page(),
-        "node-commands.md": node_commands_page(command_parser()),
+        "node-commands.md": node_commands_page(),
         "routes.md": routes_page(openapi_document()),
     }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.cli.commands import TABLE
+from ryeos.app.commands import TABLE
 from ryeos.imports.clients import CLIENTS, Format, Machine
 from ryeos.items.refs import Kind
 from ryeos.trust.file_types import EXTRACTORS

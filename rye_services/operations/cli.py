@@ -17,29 +17,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from lillux.errors import LilluxError
 from lillux.files import LockTimeoutError
 from lillux.first_steps import begin
 from lillux.shapes import write
-from lillux.text import likely_meant
 from lillux.values import dataclass
+from rye_services.operations.commands import GROUPS, TABLE, declare_shared
 from rye_services.operations.operator_commands import (
     CommandAnswer,
-    Declare,
     columns,
-    declare_accounts,
-    declare_audit,
-    declare_jobs,
-    declare_migrate,
-    declare_people,
-    declare_quota,
-    declare_rotate,
     declare_scopes,
-    declare_take_down,
-    declare_teams,
-    declare_users,
     progress_of,
     say_line,
     shown_scopes,
@@ -50,6 +39,8 @@ from rye_services.operations.operator_commands import (
 from rye_services.people.actors import Actor, acting
 from rye_services.settings import Settings, setting_error, settings_of
 from ryeos import __version__
+from ryeos.app.argument_parser import Parser, ProgramParser, add_commands, declare_version
+from ryeos.app.command_line import Arguments, CommandEntry, CommandSpec, no_arguments
 from ryeos.app.output import Output, interrupted_status, report, utc_text
 from ryeos.items.context import utc_now
 from ryeos.items.errors import RyeError, UsageError
@@ -74,24 +65,24 @@ _LONGEST_DAYS = 36_500
 # --- keys -----------------------------------------------------------------------------------------
 
 
-def declare_keys(declare: Declare) -> None:
-    """The actions of ``keys``."""
-    add = declare("add", _add_key, "add a key that may sign requests")
-    add.add_argument(
+def _configure_add_key(parser: Arguments) -> None:
+    parser.add_argument(
         "key", metavar="KEY", help="a PEM file, or ed25519:... as /public-key shows it"
     )
-    add.add_argument("--label", metavar="TEXT", default="", help="whose it is")
-    declare_scopes(add)
-    add.add_argument("--expires-days", metavar="N", type=_days, help="let it in for so long")
-    add.add_argument(
+    parser.add_argument("--label", metavar="TEXT", default="", help="whose it is")
+    declare_scopes(parser)
+    parser.add_argument("--expires-days", metavar="N", type=_days, help="let it in for so long")
+    parser.add_argument(
         "--publish", metavar="PATTERN", action="append", help="namespaces it may publish below"
     )
-    declare("list", _list_keys, "the keys that may sign requests")
-    revoke = declare("revoke", _revoke_key, "remove a key")
-    revoke.add_argument("fingerprint", metavar="FINGERPRINT")
-    words = "the private keys of the node itself, as a Secret for: kubectl apply -f -"
-    export = declare("export", _export_keys, words)
-    export.add_argument("secret", metavar="SECRET", help="its name, like rye-node-keys")
+
+
+def _configure_revoke_key(parser: Arguments) -> None:
+    parser.add_argument("fingerprint", metavar="FINGERPRINT")
+
+
+def _configure_export_keys(parser: Arguments) -> None:
+    parser.add_argument("secret", metavar="SECRET", help="its name, like rye-node-keys")
 
 
 def _add_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
@@ -165,16 +156,15 @@ def _export_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comm
 # --- API keys -------------------------------------------------------------------------------------
 
 
-def declare_api_keys(declare: Declare) -> None:
-    """The actions of ``api-keys``."""
-    create = declare("create", _create_api_key, "make one, and show it once")
-    create.add_argument("--user", metavar="ID", help="default: the one authorised key there is")
-    create.add_argument("--name", metavar="TEXT", required=True, help="what it is for")
-    create.add_argument("--scope", metavar="S", action="append", help="default remote:*")
-    create.add_argument("--expires-days", metavar="N", type=_days, help="how long it is valid")
-    declare("list", _list_api_keys, "all there ever were")
-    revoke = declare("revoke", _revoke_api_key, "revoke one")
-    revoke.add_argument("id", metavar="ID", help="its id, or the 8 characters it is listed with")
+def _configure_create_api_key(parser: Arguments) -> None:
+    parser.add_argument("--user", metavar="ID", help="default: the one authorised key there is")
+    parser.add_argument("--name", metavar="TEXT", required=True, help="what it is for")
+    parser.add_argument("--scope", metavar="S", action="append", help="default remote:*")
+    parser.add_argument("--expires-days", metavar="N", type=_days, help="how long it is valid")
+
+
+def _configure_revoke_api_key(parser: Arguments) -> None:
+    parser.add_argument("id", metavar="ID", help="its id, or the 8 characters it is listed with")
 
 
 def _create_api_key(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
@@ -247,7 +237,7 @@ def _authorized_keys(parsed: argparse.Namespace, environ: Mapping[str, str]) -> 
     from rye_services.process.data_folder import has_database, open_database
 
     settings = _settings(parsed, environ)
-    make = parsed.run is _add_key and not has_database(settings)
+    make = parsed.spec is ADD_KEY and not has_database(settings)
     database = open_database(settings, make=make)
     parsed.held.callback(database.close)
     return AuthorizedKeys(database)
@@ -266,7 +256,7 @@ def _settings(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Any:  #
     """The settings. Only what adds something may be the first to write to the data folder."""
     from rye_services.process.data_folder import make_data, require_data
 
-    looked_at = make_data if parsed.run is _add_key else require_data
+    looked_at = make_data if parsed.spec is ADD_KEY else require_data
     return looked_at(settings_of(parsed, environ))
 
 
@@ -284,7 +274,6 @@ def _expires_at(days: int | None) -> str | None:
 
 # --- commands -------------------------------------------------------------------------------------
 
-_INVALID_CHOICE = re.compile(r"invalid choice: '(.*?)' \(choose from")
 _EXAMPLES = """\
 examples:
   rye-node.pyz serve --data /var/lib/rye-node --port 8000
@@ -329,10 +318,11 @@ def _status_of(arguments: list[str], bundle: BundleHome) -> int:
 def _run(arguments: list[str], bundle: BundleHome) -> int:
     parsed = command_parser().parse_args(arguments)
     output = Output(as_json=parsed.json, quiet=parsed.quiet, environ=os.environ)
-    if parsed.run is None:
+    spec: CommandSpec = parsed.spec
+    if spec in (SERVE, WORK):
         return serve_node(parsed, Path(bundle.locate()), os.environ)
     with acting(Actor(f"command:{unix_user()}")), ExitStack() as parsed.held:
-        answer: CommandAnswer = parsed.run(parsed, os.environ)
+        answer: CommandAnswer = spec.carry_out(parsed, "rye-node.pyz", parsed, os.environ)
     for note in answer.notes:
         output.note(note)
     output.answer(answer.envelope, answer.text)
@@ -401,130 +391,38 @@ def _version(_: argparse.Namespace, __: Mapping[str, str]) -> CommandAnswer:
 # --- arguments ------------------------------------------------------------------------------------
 
 
-class _Parser(argparse.ArgumentParser):
-    """argparse whose errors are ours."""
+class NodeParser(ProgramParser):
+    """The parser of ``rye-node``, or of one of its commands."""
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # noqa: ANN401 - argparse's
-        """Refuse what is not known where it was typed: the command knows its own flags."""
-        found, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
-        return found, unknown
+    flags = "--data DIR"
 
-    def error(self, message: str) -> NoReturn:
-        """Refuse a command line. Raises UsageError."""
-        raise UsageError(f"{self.prog}: {message}", hint=self._hint(message))
-
-    def _hint(self, message: str) -> str:
+    def _likely_meant(self, typed: str, known: list[str]) -> str:
         from difflib import get_close_matches
 
-        _, _, typed = message.partition("unrecognized arguments: ")
-        found = _INVALID_CHOICE.search(message)
-        words = [word for action in self._actions for word in action.option_strings]
-        words += [word for action in self._actions for word in action.choices or ()]
-        close = get_close_matches(found[1] if found else typed.partition(" ")[0], words, 1, 0.5)
-        return f"did you mean {close[0]}?" if close else f"see: {self.prog} --help"
+        return "".join(get_close_matches(typed, known, 1, 0.5))
 
 
-class _GroupParser(_Parser):
-    """Parser of a group of commands like ``users``: alone it prints help, else it lists actions."""
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # noqa: ANN401 - argparse's
-        """As any; without a word the help."""
-        if args == []:
-            self.print_help()
-            raise SystemExit(0)
-        return super().parse_known_args(args, namespace)
-
-    def error(self, message: str) -> NoReturn:
-        """Refuse a command line, and name the actions where one is missing."""
-        found = _INVALID_CHOICE.search(message)
-        actions = [word for action in self._actions for word in action.choices or ()]
-        is_typed = bool(found) and bool(likely_meant(found[1] if found else "", actions))
-        if _ACTION not in message or is_typed:
-            super().error(message)
-        words = self.prog.rpartition(" ")[2]
-        raise UsageError(
-            f"{self.prog}: expected an action: {', '.join(actions)}",
-            hint=f"the action comes first, like: rye-node.pyz {words} {actions[0]} --data DIR",
-        )
-
-
-_ACTION = "ACTION"
-_STORE_FLAGS = (
-    ("--store", "URL", "object storage like s3://bucket/prefix, named when the node is made"),
-    ("--store-endpoint", "URL", "where that is served, if not by AWS"),
-    ("--store-region", "NAME", "its region (default us-east-1)"),
-)
-
-
-class _Version(argparse.Action):
-    def __call__(self, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401 - argparse's signature
-        sys.stdout.write(f"rye-node {__version__}\n")
-        raise SystemExit(0)
-
-
-def command_parser() -> argparse.ArgumentParser:
+def command_parser() -> NodeParser:
     """The parser of every command of ``rye-node``."""
-    parser = _Parser(
+    parser = NodeParser(
         prog="rye-node.pyz",
         description="Serve Rye to others: their items, their runs, their keys.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
-    parser.add_argument("-V", "--version", action=_Version, nargs=0, help="the version")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
-    _declare_serve(_command(commands, "serve", None, "serve until asked to end"))
-    _declare_work(_command(commands, "work", None, "carry out executions of a cluster"))
-    _command(commands, "init", _init, "make keys and database, or bring the tables up to date")
-    keys = _group(commands, "keys", "who may sign requests")
-    declare_keys(lambda *words: _command(keys, *words))
-    declare_rotate(lambda *words: _command(keys, *words))
-    api_keys = _group(commands, "api-keys", "texts that stand for a user")
-    declare_api_keys(lambda *words: _command(api_keys, *words))
-    accounts = _group(commands, "accounts", "who may publish in a registry")
-    declare_accounts(lambda *words: _command(accounts, *words))
-    declare_take_down(lambda *words: _command(commands, *words))
-    declare_gc(lambda *words: _command(commands, *words))
-    declare_fsck(lambda *words: _command(commands, *words))
-    declare_backup(lambda *words: _command(commands, *words))
-    declare_migrate(lambda *words: _command(commands, *words))
-    declare_audit(lambda *words: _command(commands, *words))
-    users = _group(commands, "users", "who has a store here, and how much is in it")
-    declare_users(lambda *words: _command(users, *words))
-    declare_people(lambda *words: _command(users, *words))
-    teams = _group(commands, "teams", "who owns projects together")
-    declare_teams(lambda *words: _command(teams, *words))
-    quota = _group(commands, "quota", "how much a user may store")
-    declare_quota(lambda *words: _command(quota, *words))
-    jobs = _group(commands, "jobs", "the executions of all users")
-    declare_jobs(lambda *words: _command(jobs, *words))
-    _command(commands, "doctor", _doctor, "what this machine gives to keep executions apart")
-    _command(commands, "version", _version, "the version and its environment")
+    declare_version(parser, "rye-node")
+    add_commands(parser, TABLE, _declare, GROUPS)
     return parser
 
 
-def _command(commands: Any, name: str, run: Any, words: str) -> argparse.ArgumentParser:  # noqa: ANN401 - argparse's
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name, help=words, description=words, allow_abbrev=False
-    )
-    parser.add_argument("--data", metavar="DIR", help="what the node keeps (default ~/.rye-node)")
-    for flag, form, help_text in _STORE_FLAGS:
-        parser.add_argument(flag, metavar=form, help=help_text)
-    parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
-    parser.add_argument("-q", "--quiet", action="store_true", help="no notes")
-    parser.set_defaults(run=run)
-    return parser
+def _declare(parser: Parser, entry: CommandEntry) -> None:
+    spec = entry.spec()
+    declare_shared(parser)
+    spec.declare(parser)
+    parser.set_defaults(spec=spec)
 
 
-def _group(commands: Any, name: str, words: str) -> Any:  # noqa: ANN401 - argparse's
-    parser = commands.add_parser(name, help=words, description=words, allow_abbrev=False)
-    parser.__class__ = _GroupParser
-    return parser.add_subparsers(metavar=_ACTION, required=True, parser_class=_Parser)
-
-
-def _declare_serve(parser: argparse.ArgumentParser) -> None:
+def _configure_serve(parser: Arguments) -> None:
     add = parser.add_argument
     add("--host", metavar="H", help="the address to listen on (default 127.0.0.1)")
     add("--port", metavar="N", help="the port to listen on (default 8000; 0 takes a free one)")
@@ -532,15 +430,13 @@ def _declare_serve(parser: argparse.ArgumentParser) -> None:
     add("--role", metavar="ROLE", help="node, registry or all (default node)")
     add("--url", metavar="URL", help="the address that clients use, for the ready line")
     add("--trusted-proxies", metavar="NETS", help="networks that may say where requests come from")
-    parser.set_defaults(is_worker=False)
 
 
-def _declare_work(parser: argparse.ArgumentParser) -> None:
+def _configure_work(parser: Arguments) -> None:
     add = parser.add_argument
     add("--places", metavar="N", dest="max_concurrent", help="executions at a time (default 8)")
     add("--host", metavar="H", help="the address of /live, /ready, /metrics (default 127.0.0.1)")
     add("--port", metavar="N", default="0", help="their port (default: a free one)")
-    parser.set_defaults(is_worker=True, url=None)
 
 
 # --- serve command --------------------------------------------------------------------------------
@@ -556,12 +452,13 @@ def serve_node(parsed: argparse.Namespace, bundle: Path, environ: Mapping[str, s
     from rye_services.process.server import listen, serve
 
     log_to_stderr(environ.get("RYE_LOG", "info"))
-    shown_url = _url(parsed.url)
+    is_worker = parsed.spec is WORK
+    shown_url = "" if is_worker else _url(parsed.url)
     settings = make_data(settings_of(parsed, environ))
     say = _log_line if settings.log_format == "json" else say_line
     if settings.log_format == "json":
         log_as_json()
-    if parsed.is_worker:
+    if is_worker:
         served = _worker(settings, bundle, environ)
     elif settings.roles == ("registry",):
         served = _registry(settings, environ)
@@ -708,10 +605,8 @@ class GarbageKeptError(RyeError):
         )
 
 
-def declare_gc(declare: Declare) -> None:
-    """The command ``gc``."""
-    gc = declare("gc", _collect, "remove what nothing names from every store")
-    gc.add_argument("--dry-run", action="store_true", help="only count it")
+def _configure_collect(parser: Arguments) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="only count it")
 
 
 def _collect(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
@@ -762,22 +657,20 @@ _OTHER_DATABASE = (
 )
 
 
-def declare_fsck(declare: Declare) -> None:
-    """The command ``fsck``."""
-    fsck = declare("fsck", _fsck, "read everything that is stored, and name what is damaged")
-    fsck.add_argument("--repair", action="store_true", help="put right what can be, here")
-    fsck.add_argument("--user", metavar="ID", help="the store of this user only")
-    fsck.add_argument(
+def _configure_fsck(parser: Arguments) -> None:
+    parser.add_argument("--repair", action="store_true", help="put right what can be, here")
+    parser.add_argument("--user", metavar="ID", help="the store of this user only")
+    parser.add_argument(
         "--from", dest="backup", metavar="BACKUP", help="with --repair: a backup to take from"
     )
-    fsck.add_argument(
+    parser.add_argument(
         "--accept-loss",
         dest="accepted",
         metavar="DIGEST",
         nargs="+",
         help="say of losses, or of all, that they stay: sweeps no longer wait for them",
     )
-    fsck.add_argument("--yes", action="store_true", help="with --accept-loss: do not ask")
+    parser.add_argument("--yes", action="store_true", help="with --accept-loss: do not ask")
 
 
 def _fsck(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
@@ -890,12 +783,12 @@ def _report_text(reports: Sequence[Any]) -> str:
     return "\n".join(line for one in reports for line in lines_of(one))
 
 
-def declare_backup(declare: Declare) -> None:
-    """The commands ``backup`` and ``restore``."""
-    backup = declare("backup", _back_up, "back up a whole node to a folder, also while it serves")
-    backup.add_argument("target", metavar="TARGET", help="an empty folder, or one of backups")
-    restore = declare("restore", _restore, "restore a backup to a data folder")
-    restore.add_argument("source", metavar="SOURCE", help="the folder of a backup")
+def _configure_back_up(parser: Arguments) -> None:
+    parser.add_argument("target", metavar="TARGET", help="an empty folder, or one of backups")
+
+
+def _configure_restore(parser: Arguments) -> None:
+    parser.add_argument("source", metavar="SOURCE", help="the folder of a backup")
 
 
 class IncompleteError(RyeError):
@@ -1021,3 +914,21 @@ def _storage_alone(settings: Settings, database: "Database") -> Iterator[None]:
                 hint="wait for it to end, and try again",
             ) from error
         yield
+
+
+ADD_KEY = CommandSpec(_configure_add_key, _add_key)
+LIST_KEYS = CommandSpec(no_arguments, _list_keys)
+REVOKE_KEY = CommandSpec(_configure_revoke_key, _revoke_key)
+EXPORT_KEYS = CommandSpec(_configure_export_keys, _export_keys)
+CREATE_API_KEY = CommandSpec(_configure_create_api_key, _create_api_key)
+LIST_API_KEYS = CommandSpec(no_arguments, _list_api_keys)
+REVOKE_API_KEY = CommandSpec(_configure_revoke_api_key, _revoke_api_key)
+COLLECT = CommandSpec(_configure_collect, _collect)
+FSCK = CommandSpec(_configure_fsck, _fsck)
+BACK_UP = CommandSpec(_configure_back_up, _back_up)
+RESTORE = CommandSpec(_configure_restore, _restore)
+SERVE = CommandSpec(_configure_serve, serve_node)
+WORK = CommandSpec(_configure_work, serve_node)
+INIT = CommandSpec(no_arguments, _init)
+DOCTOR = CommandSpec(no_arguments, _doctor)
+VERSION = CommandSpec(no_arguments, _version)

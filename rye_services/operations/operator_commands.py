@@ -20,6 +20,7 @@ from lillux.files import read_bytes
 from lillux.signing import MAX_PEM_BYTES
 from lillux.values import dataclass
 from rye_services.settings import Settings, bytes_of, settings_of
+from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
 from ryeos.app.output import field_text, steers_nothing, utc_text
 from ryeos.items.errors import UsageError
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 # What the modules of commands share: the form of an answer, columns, and who types a command.
 
 _SAY_EVERY_S = 2.0
-Declare = Callable[[str, Any, str], argparse.ArgumentParser]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +116,11 @@ def _open_node(
 # --- audit ----------------------------------------------------------------------------------------
 
 
-def declare_audit(declare: Declare) -> None:
-    """The command ``audit``."""
-    command = declare("audit", _audit, "who changed what may be done here, the newest first")
-    command.add_argument("--action", metavar="A", default="", help="like keys.add, or keys")
-    command.add_argument("--actor", metavar="A", default="", help="a user, or command:NAME")
-    command.add_argument("--since", metavar="T", type=_utc_time, help="like 2026-11-24T08:00")
-    command.add_argument("--limit", metavar="N", type=_count, default=50, help="default 50")
+def _configure_audit(parser: Arguments) -> None:
+    parser.add_argument("--action", metavar="A", default="", help="like keys.add, or keys")
+    parser.add_argument("--actor", metavar="A", default="", help="a user, or command:NAME")
+    parser.add_argument("--since", metavar="T", type=_utc_time, help="like 2026-11-24T08:00")
+    parser.add_argument("--limit", metavar="N", type=_count, default=50, help="default 50")
 
 
 def _audit(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
@@ -174,19 +172,15 @@ def _count(text: str) -> int:
 # --- users and quotas -----------------------------------------------------------------------------
 
 
-def declare_users(declare: Declare) -> None:
-    """The actions of ``users``."""
-    declare("list", _list_users, "every user, with bytes, heads and executions")
-    show = declare("show", _show_user, "one of them")
-    show.add_argument("id", metavar="ID", help="its beginning, or the label of a key, will do too")
+def _configure_show_user(parser: Arguments) -> None:
+    parser.add_argument(
+        "id", metavar="ID", help="its beginning, or the label of a key, will do too"
+    )
 
 
-def declare_quota(declare: Declare) -> None:
-    """The actions of ``quota``."""
-    put = declare("set", _set_quota, "how much a user may store from now on")
-    put.add_argument("user", metavar="USER")
-    put.add_argument("bytes", metavar="BYTES", help="like 5 GiB; default: as the setting says")
-    declare("list", _list_quotas, "who has a quota of their own")
+def _configure_set_quota(parser: Arguments) -> None:
+    parser.add_argument("user", metavar="USER")
+    parser.add_argument("bytes", metavar="BYTES", help="like 5 GiB; default: as the setting says")
 
 
 def _list_users(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
@@ -263,22 +257,25 @@ def _list_quotas(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comm
 # --- jobs -----------------------------------------------------------------------------------------
 
 
-def declare_jobs(declare: Declare) -> None:
-    """The actions of ``jobs``."""
-    listed = declare("list", _list_jobs, "executions of all users, the newest first")
-    listed.add_argument("--user", metavar="U", default="", help="of one user only")
-    listed.add_argument(
+def _configure_list_jobs(parser: Arguments) -> None:
+    parser.add_argument("--user", metavar="U", default="", help="of one user only")
+    parser.add_argument(
         "--state", metavar="S", default="", choices=_JOB_STATES, help="in one state"
     )
-    listed.add_argument("--limit", metavar="N", type=_count, default=50, help="default 50")
-    declare("cancel", _cancel_job, "end one; what it changed is not taken").add_argument(
-        "id", metavar="ID", help="of an execution, or its beginning"
-    )
-    swept = declare("sweeps", _list_sweeps, "collections of garbage, the newest first")
-    swept.add_argument("--limit", metavar="N", type=_count, default=20, help="default 20")
-    logs = declare("logs", _job_logs, "what the programs of one wrote")
-    logs.add_argument("id", metavar="ID", help="of an execution, or its beginning")
-    logs.add_argument("-f", "--follow", action="store_true", help="until it has ended")
+    parser.add_argument("--limit", metavar="N", type=_count, default=50, help="default 50")
+
+
+def _configure_cancel_job(parser: Arguments) -> None:
+    parser.add_argument("id", metavar="ID", help="of an execution, or its beginning")
+
+
+def _configure_list_sweeps(parser: Arguments) -> None:
+    parser.add_argument("--limit", metavar="N", type=_count, default=20, help="default 20")
+
+
+def _configure_job_logs(parser: Arguments) -> None:
+    parser.add_argument("id", metavar="ID", help="of an execution, or its beginning")
+    parser.add_argument("-f", "--follow", action="store_true", help="until it has ended")
 
 
 def _list_jobs(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
@@ -354,12 +351,8 @@ def _job_logs(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Command
 # --- migrate --------------------------------------------------------------------------------------
 
 
-def declare_migrate(declare: Declare) -> None:
-    """The command ``migrate``."""
-    command = declare(
-        "migrate", _migrate, "move the database to another one, or the stores to a bucket"
-    )
-    command.add_argument(
+def _configure_migrate(parser: Arguments) -> None:
+    parser.add_argument(
         "--to",
         metavar="URL",
         required=True,
@@ -407,11 +400,6 @@ def _move_stores(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Comm
 # --- keys rotate ----------------------------------------------------------------------------------
 
 
-def declare_rotate(declare: Declare) -> None:
-    """The action ``rotate`` of ``keys``."""
-    declare("rotate", _rotate, "new signing and box keys of the node itself; the node is stopped")
-
-
 def _rotate(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     from rye_services.node.rotation import rotate
 
@@ -444,30 +432,39 @@ def _by() -> str:
     return f"command:{unix_user()}"[:64]
 
 
-def declare_people(declare: Declare) -> None:
-    """The actions of ``users`` that change something."""
-    add = declare("add", _add_user, "make a person who has no key yet")
-    add.add_argument("id", metavar="NAME", help="2 to 39 of a-z, 0-9, - and _")
-    add.add_argument("--key", metavar="KEY", help="the first key: a PEM file, or ed25519:...")
-    declare_scopes(add)
-    key = declare("add-key", _add_key, "let a person sign with a further key")
-    key.add_argument("id", metavar="ID")
-    key.add_argument("key", metavar="KEY", help="a PEM file, or ed25519:...")
-    key.add_argument("--label", metavar="TEXT", default="")
-    declare_scopes(key)
-    keys = declare("keys", _list_keys, "the further keys of a person")
-    keys.add_argument("id", metavar="ID")
-    remove = declare("remove-key", _remove_key, "let a key of a person sign no longer")
-    remove.add_argument("id", metavar="ID")
-    remove.add_argument("fingerprint", metavar="FINGERPRINT")
-    declare("open", _open_user, "let in a person who waits, or was closed").add_argument(
-        "id", metavar="ID"
-    )
-    close = declare("close", _close_user, "lock a person out, and end what they run")
-    close.add_argument("id", metavar="ID")
-    invite = declare("invite", _invite, "invite a person who signs in; the text is shown once")
-    invite.add_argument("--email", metavar="ADDRESS", default="", help="only who has this address")
-    invite.add_argument("--days", metavar="N", type=int, default=7, help="1 to 30 (default 7)")
+def _configure_add_user(parser: Arguments) -> None:
+    parser.add_argument("id", metavar="NAME", help="2 to 39 of a-z, 0-9, - and _")
+    parser.add_argument("--key", metavar="KEY", help="the first key: a PEM file, or ed25519:...")
+    declare_scopes(parser)
+
+
+def _configure_add_key(parser: Arguments) -> None:
+    parser.add_argument("id", metavar="ID")
+    parser.add_argument("key", metavar="KEY", help="a PEM file, or ed25519:...")
+    parser.add_argument("--label", metavar="TEXT", default="")
+    declare_scopes(parser)
+
+
+def _configure_list_keys(parser: Arguments) -> None:
+    parser.add_argument("id", metavar="ID")
+
+
+def _configure_remove_key(parser: Arguments) -> None:
+    parser.add_argument("id", metavar="ID")
+    parser.add_argument("fingerprint", metavar="FINGERPRINT")
+
+
+def _configure_open_user(parser: Arguments) -> None:
+    parser.add_argument("id", metavar="ID")
+
+
+def _configure_close_user(parser: Arguments) -> None:
+    parser.add_argument("id", metavar="ID")
+
+
+def _configure_invite(parser: Arguments) -> None:
+    parser.add_argument("--email", metavar="ADDRESS", default="", help="only who has this address")
+    parser.add_argument("--days", metavar="N", type=int, default=7, help="1 to 30 (default 7)")
 
 
 def _add_user(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
@@ -562,7 +559,7 @@ def _invite(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAn
     )
 
 
-def declare_scopes(command: argparse.ArgumentParser) -> None:
+def declare_scopes(command: Arguments) -> None:
     """What a key is let in for; read by `typed_scopes`."""
     command.add_argument(
         "--scope",
@@ -623,20 +620,24 @@ def _pem_file(path: str) -> bytes:
 # --- teams ----------------------------------------------------------------------------------------
 
 
-def declare_teams(declare: Declare) -> None:
-    """The actions of ``teams``."""
-    declare("list", _list_teams, "all teams")
-    declare("show", _show_team, "the members of one").add_argument("team", metavar="TEAM")
-    add = declare("add", _add_team, "make a team, also of a reserved name")
-    add.add_argument("team", metavar="TEAM")
-    add.add_argument("--admin", metavar="USER", required=True, help="its first admin")
-    role = declare("set-role", _set_role, "give a person a role in a team")
-    role.add_argument("team", metavar="TEAM")
-    role.add_argument("user", metavar="USER")
-    role.add_argument("wanted", metavar="ROLE", choices=_ROLES, help=", ".join(_ROLES))
-    remove = declare("remove", _remove_member, "end a membership; what they run there ends")
-    remove.add_argument("team", metavar="TEAM")
-    remove.add_argument("user", metavar="USER")
+def _configure_show_team(parser: Arguments) -> None:
+    parser.add_argument("team", metavar="TEAM")
+
+
+def _configure_add_team(parser: Arguments) -> None:
+    parser.add_argument("team", metavar="TEAM")
+    parser.add_argument("--admin", metavar="USER", required=True, help="its first admin")
+
+
+def _configure_set_role(parser: Arguments) -> None:
+    parser.add_argument("team", metavar="TEAM")
+    parser.add_argument("user", metavar="USER")
+    parser.add_argument("wanted", metavar="ROLE", choices=_ROLES, help=", ".join(_ROLES))
+
+
+def _configure_remove_member(parser: Arguments) -> None:
+    parser.add_argument("team", metavar="TEAM")
+    parser.add_argument("user", metavar="USER")
 
 
 def _list_teams(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
@@ -714,31 +715,33 @@ _FIRST_KEY = "first"
 _ACCOUNT_SCOPES = ("registry:read", "registry:write")
 
 
-def declare_accounts(declare: Declare) -> None:
-    """The actions of ``accounts``."""
-    add = declare("add", _add_account, "make an account, and show its first API key once")
-    add.add_argument("name", metavar="NAME", help="2 to 39 of a-z, 0-9, - and _")
-    add.add_argument("--key", metavar="FILE", help="the public key that it signs with, PEM")
-    add.add_argument("--reserved", action="store_true", help="also under a reserved name")
-    declare("list", _list_accounts, "all there are, with their namespaces and keys")
-    for name, run, words in (
-        ("disable", _disable_account, "let one publish no longer; what it published stays"),
-        ("enable", _enable_account, "let one publish again"),
-    ):
-        declare(name, run, words).add_argument("name", metavar="NAME")
-    add_key = declare("add-key", _add_account_key, "let one sign with a key")
-    add_key.add_argument("name", metavar="NAME")
-    add_key.add_argument("key", metavar="FILE", help="a public key, PEM")
-    grant = declare("grant", _grant_namespace, "give one a namespace, also one that is reserved")
-    grant.add_argument("name", metavar="NAME")
-    grant.add_argument("namespace", metavar="NAMESPACE")
+def _configure_add_account(parser: Arguments) -> None:
+    parser.add_argument("name", metavar="NAME", help="2 to 39 of a-z, 0-9, - and _")
+    parser.add_argument("--key", metavar="FILE", help="the public key that it signs with, PEM")
+    parser.add_argument("--reserved", action="store_true", help="also under a reserved name")
 
 
-def declare_take_down(declare: Declare) -> None:
-    """The command ``take-down``."""
-    command = declare("take-down", _take_down, "delete an item or bundle from a registry")
-    command.add_argument("ref", metavar="REF", help="like tool:ada/text/count, or bundle:shapes")
-    command.add_argument("--version", metavar="V", help="this one only")
+def _configure_disable_account(parser: Arguments) -> None:
+    parser.add_argument("name", metavar="NAME")
+
+
+def _configure_enable_account(parser: Arguments) -> None:
+    parser.add_argument("name", metavar="NAME")
+
+
+def _configure_add_account_key(parser: Arguments) -> None:
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("key", metavar="FILE", help="a public key, PEM")
+
+
+def _configure_grant_namespace(parser: Arguments) -> None:
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("namespace", metavar="NAMESPACE")
+
+
+def _configure_take_down(parser: Arguments) -> None:
+    parser.add_argument("ref", metavar="REF", help="like tool:ada/text/count, or bundle:shapes")
+    parser.add_argument("--version", metavar="V", help="this one only")
 
 
 def _take_down(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
@@ -828,3 +831,35 @@ def _registry(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Any:  #
     services = open_registry_alone(require_data(settings_of(parsed, environ)), environ=environ)
     parsed.held.callback(services.database.close)
     return services
+
+
+AUDIT = CommandSpec(_configure_audit, _audit)
+LIST_USERS = CommandSpec(no_arguments, _list_users)
+SHOW_USER = CommandSpec(_configure_show_user, _show_user)
+SET_QUOTA = CommandSpec(_configure_set_quota, _set_quota)
+LIST_QUOTAS = CommandSpec(no_arguments, _list_quotas)
+LIST_JOBS = CommandSpec(_configure_list_jobs, _list_jobs)
+CANCEL_JOB = CommandSpec(_configure_cancel_job, _cancel_job)
+LIST_SWEEPS = CommandSpec(_configure_list_sweeps, _list_sweeps)
+JOB_LOGS = CommandSpec(_configure_job_logs, _job_logs)
+MIGRATE = CommandSpec(_configure_migrate, _migrate)
+ROTATE = CommandSpec(no_arguments, _rotate)
+ADD_USER = CommandSpec(_configure_add_user, _add_user)
+ADD_KEY = CommandSpec(_configure_add_key, _add_key)
+LIST_KEYS = CommandSpec(_configure_list_keys, _list_keys)
+REMOVE_KEY = CommandSpec(_configure_remove_key, _remove_key)
+OPEN_USER = CommandSpec(_configure_open_user, _open_user)
+CLOSE_USER = CommandSpec(_configure_close_user, _close_user)
+INVITE = CommandSpec(_configure_invite, _invite)
+LIST_TEAMS = CommandSpec(no_arguments, _list_teams)
+SHOW_TEAM = CommandSpec(_configure_show_team, _show_team)
+ADD_TEAM = CommandSpec(_configure_add_team, _add_team)
+SET_ROLE = CommandSpec(_configure_set_role, _set_role)
+REMOVE_MEMBER = CommandSpec(_configure_remove_member, _remove_member)
+ADD_ACCOUNT = CommandSpec(_configure_add_account, _add_account)
+LIST_ACCOUNTS = CommandSpec(no_arguments, _list_accounts)
+DISABLE_ACCOUNT = CommandSpec(_configure_disable_account, _disable_account)
+ENABLE_ACCOUNT = CommandSpec(_configure_enable_account, _enable_account)
+ADD_ACCOUNT_KEY = CommandSpec(_configure_add_account_key, _add_account_key)
+GRANT_NAMESPACE = CommandSpec(_configure_grant_namespace, _grant_namespace)
+TAKE_DOWN = CommandSpec(_configure_take_down, _take_down)

@@ -6,9 +6,9 @@ from typing import Any
 from lillux.errors import LilluxError
 from ryeos.agent.prices import Price, dollars
 from ryeos.agent.providers import Provider, Providers
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.output import one_line
-from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import CommandSpec, Session
+from ryeos.cli.session import Session
 from ryeos.items.errors import UsageError
 from ryeos.run.credentials import Credentials
 
@@ -161,14 +161,12 @@ def _line(row: Mapping[str, Any]) -> str:
     return f"{name}  {row['shown_price']}  ({one_line(row['place'], 120)}{missing})"
 
 
-COMMANDS = {
-    "agent models": CommandSpec(
-        _configure_models,
-        _models,
-        [
-            "rye agent models",
-            "rye agent models anthropic",
-            "rye agent models general --json",
-        ],
-    ),
-}
+MODELS = CommandSpec(
+    _configure_models,
+    _models,
+    [
+        "rye agent models",
+        "rye agent models anthropic",
+        "rye agent models general --json",
+    ],
+)

@@ -27,10 +27,10 @@ from ryeos.app.agent_setup import (
     planned,
     store,
 )
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.output import one_line
-from ryeos.cli.arguments import Arguments
 from ryeos.cli.review import is_agents
-from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals
+from ryeos.cli.session import Session, cancelled_by_signals
 from ryeos.items.errors import ApprovalRequiredError, RyeError, UsageError
 from ryeos.run.credentials import Credential, Credentials
 
@@ -322,16 +322,14 @@ def _process_manager() -> Any:  # noqa: ANN401 - imported when a command is run
     return ProcessManager()
 
 
-COMMANDS = {
-    "agent set-up": CommandSpec(
-        _configure,
-        _set_up,
-        [
-            "rye agent set-up",
-            "rye agent set-up --provider ollama",
-            "rye agent set-up --provider anthropic --key-stdin --yes < key.txt",
-            "rye agent set-up --provider openai --variable OPENAI_API_KEY --yes",
-            'rye agent set-up --provider lab --command "op read op://lab/key" --yes',
-        ],
-    ),
-}
+SET_UP = CommandSpec(
+    _configure,
+    _set_up,
+    [
+        "rye agent set-up",
+        "rye agent set-up --provider ollama",
+        "rye agent set-up --provider anthropic --key-stdin --yes < key.txt",
+        "rye agent set-up --provider openai --variable OPENAI_API_KEY --yes",
+        'rye agent set-up --provider lab --command "op read op://lab/key" --yes',
+    ],
+)

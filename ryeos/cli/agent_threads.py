@@ -17,11 +17,11 @@ from ryeos.agent.prices import dollars
 from ryeos.agent.purse import read_limits
 from ryeos.agent.records import AgentRecords
 from ryeos.app.agent_threads import AgentThreads, answer_of, row_of, status_of, used_in_all
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.output import one_line, steers_nothing, utc_text
 from ryeos.app.progress import EVENT_WORDS
 from ryeos.app.thread_log import LOG, Following
-from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import CommandSpec, Session
+from ryeos.cli.session import Session
 from ryeos.items.errors import Answer, RyeError, UsageError
 from ryeos.run.model import ExecutionRequest, ThreadRequest
 from ryeos.run.threads import FORK, Thread, ThreadNotFoundError, find_thread_id, time_text
@@ -529,19 +529,13 @@ def _turns(records: AgentRecords, thread_id: str) -> list[dict[str, Any]]:
     return rows
 
 
-COMMANDS = {
-    "threads resume": CommandSpec(_configure_thread, _resume, ["rye threads resume 9f2c"]),
-    "threads branch": CommandSpec(
-        _configure_branch,
-        _branch,
-        ["rye threads branch 9f2c --turn 3", 'rye threads branch 9f2c --turn 3 --say "Be brief."'],
-    ),
-    "threads raise": CommandSpec(
-        _configure_raise, _raise, ["rye threads raise 9f2c spend=2 turns=50"]
-    ),
-    "threads steer": CommandSpec(
-        _configure_steer, _steer, ['rye threads steer 9f2c "Leave the tests alone."']
-    ),
-    "threads cancel": CommandSpec(_configure_thread, _cancel, ["rye threads cancel 9f2c"]),
-    "threads prune": CommandSpec(_configure_prune, _prune, ["rye threads prune --older 30d"]),
-}
+RESUME = CommandSpec(_configure_thread, _resume, ["rye threads resume 9f2c"])
+BRANCH = CommandSpec(
+    _configure_branch,
+    _branch,
+    ["rye threads branch 9f2c --turn 3", 'rye threads branch 9f2c --turn 3 --say "Be brief."'],
+)
+RAISE = CommandSpec(_configure_raise, _raise, ["rye threads raise 9f2c spend=2 turns=50"])
+STEER = CommandSpec(_configure_steer, _steer, ['rye threads steer 9f2c "Leave the tests alone."'])
+CANCEL = CommandSpec(_configure_thread, _cancel, ["rye threads cancel 9f2c"])
+PRUNE = CommandSpec(_configure_prune, _prune, ["rye threads prune --older 30d"])

@@ -8,9 +8,9 @@ from typing import Any
 from lillux.errors import as_word
 from lillux.files import is_directory
 from ryeos.app.bundles import BundleRecipe, LookedAt, chosen_files, items_of, look_at, make_bundle
+from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
 from ryeos.app.output import one_line
 from ryeos.app.sign import targets_of
-from ryeos.cli.arguments import Arguments
 from ryeos.cli.registry import (
     page_of,
     registry_of,
@@ -21,7 +21,7 @@ from ryeos.cli.registry import (
     total_of,
     word,
 )
-from ryeos.cli.session import CommandSpec, Session
+from ryeos.cli.session import Session
 from ryeos.items.context import utc_now
 from ryeos.items.errors import ItemNotFoundError, UsageError, target_exists_error
 from ryeos.items.refs import PROJECT, SYSTEM, USER
@@ -308,10 +308,6 @@ def _uninstall(session: Session) -> int:
     return 0
 
 
-def _configure_nothing(_: Arguments) -> None:
-    """No arguments of its own."""
-
-
 def _list(session: Session) -> int:
     states = list(InstalledBundles(session.context.spaces.user).states())
     rows = [_installed_row(state) for state in states]
@@ -442,31 +438,25 @@ def _expected_key(session: Session) -> str:
     return key
 
 
-COMMANDS = {
-    "bundle create": CommandSpec(
-        _configure_create,
-        _create,
-        ["rye bundle create ada-tools --release 1.2.0", "rye bundle create ada-tools 'text/**'"],
-    ),
-    "bundle verify": CommandSpec(
-        _configure_verify, _verify, ["rye bundle verify ./ada-tools", "rye bundle verify ryeos"]
-    ),
-    "bundle inspect": CommandSpec(_configure_inspect, _inspect, ["rye bundle inspect ./ada-tools"]),
-    "bundle search": CommandSpec(_configure_search, _search, ["rye bundle search text"]),
-    "bundle install": CommandSpec(
-        _configure_install,
-        _install,
-        [
-            "rye bundle install ada-tools --key 07097e6443239d36",
-            "rye bundle install ./ada-tools",
-        ],
-    ),
-    "bundle uninstall": CommandSpec(
-        _configure_uninstall, _uninstall, ["rye bundle uninstall ada-tools"]
-    ),
-    "bundle list": CommandSpec(_configure_nothing, _list, ["rye bundle list"]),
-    "bundle pull": CommandSpec(
-        _configure_pull, _pull, ["rye bundle pull ada-tools --to /tmp/look"]
-    ),
-    "bundle push": CommandSpec(_configure_push, _push, ["rye bundle push ./ada-tools"]),
-}
+CREATE = CommandSpec(
+    _configure_create,
+    _create,
+    ["rye bundle create ada-tools --release 1.2.0", "rye bundle create ada-tools 'text/**'"],
+)
+VERIFY = CommandSpec(
+    _configure_verify, _verify, ["rye bundle verify ./ada-tools", "rye bundle verify ryeos"]
+)
+INSPECT = CommandSpec(_configure_inspect, _inspect, ["rye bundle inspect ./ada-tools"])
+SEARCH = CommandSpec(_configure_search, _search, ["rye bundle search text"])
+INSTALL = CommandSpec(
+    _configure_install,
+    _install,
+    [
+        "rye bundle install ada-tools --key 07097e6443239d36",
+        "rye bundle install ./ada-tools",
+    ],
+)
+UNINSTALL = CommandSpec(_configure_uninstall, _uninstall, ["rye bundle uninstall ada-tools"])
+LIST = CommandSpec(no_arguments, _list, ["rye bundle list"])
+PULL = CommandSpec(_configure_pull, _pull, ["rye bundle pull ada-tools --to /tmp/look"])
+PUSH = CommandSpec(_configure_push, _push, ["rye bundle push ./ada-tools"])

@@ -6,8 +6,8 @@ from typing import Any
 
 from lillux.errors import LilluxError
 from lillux.lockfile import dump_lockfile
-from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import CommandSpec, Session
+from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
+from ryeos.cli.session import Session
 from ryeos.items.errors import ItemNotFoundError, UsageError, no_project_error
 from ryeos.items.refs import Kind
 from ryeos.run.anchor import anchor_of
@@ -18,7 +18,7 @@ from ryeos.run.model import Chain, ChainElement
 
 
 def _configure_chain(parser: Arguments) -> None:
-    parser.add_argument("ref", metavar="REF", help="a tool")
+    parser.add_argument("ref", metavar="REF", help="a tool", offers="tools")
     parser.add_argument("--mermaid", action="store_true", help="a picture, as Mermaid text")
 
 
@@ -155,7 +155,7 @@ def _chain_text(session: Session, chain: Chain, issues: list[str]) -> list[str]:
 
 
 def _configure_lock(parser: Arguments) -> None:
-    parser.add_argument("ref", metavar="REF", help="a tool")
+    parser.add_argument("ref", metavar="REF", help="a tool", offers="tools")
 
 
 def _show_lock(session: Session) -> int:
@@ -176,12 +176,8 @@ def _show_lock(session: Session) -> int:
 
 
 def _configure_update(parser: Arguments) -> None:
-    parser.add_argument("ref", metavar="REF", nargs="?", help="a tool")
+    parser.add_argument("ref", metavar="REF", nargs="?", help="a tool", offers="tools")
     parser.add_argument("--all", action="store_true", help="every tool that has a lockfile")
-
-
-def _configure_locks(_: Arguments) -> None:
-    """No arguments."""
 
 
 def _list_locks(session: Session) -> int:
@@ -266,14 +262,12 @@ def _searched(session: Session) -> tuple[str, ...]:
     return session.rye.resolver.searched()
 
 
-COMMANDS = {
-    "chain": CommandSpec(
-        _configure_chain, _run_chain, ["rye chain rye/bash/bash", "rye chain mine/x --mermaid"]
-    ),
-    "lock show": CommandSpec(_configure_lock, _show_lock, ["rye lock show mine/hello"]),
-    "lock list": CommandSpec(_configure_locks, _list_locks, ["rye lock list"]),
-    "lock update": CommandSpec(
-        _configure_update, _update, ["rye lock update mine/hello", "rye lock update --all"]
-    ),
-    "lock delete": CommandSpec(_configure_lock, _delete, ["rye lock delete mine/hello"]),
-}
+CHAIN = CommandSpec(
+    _configure_chain, _run_chain, ["rye chain rye/bash/bash", "rye chain mine/x --mermaid"]
+)
+SHOW = CommandSpec(_configure_lock, _show_lock, ["rye lock show mine/hello"])
+LIST = CommandSpec(no_arguments, _list_locks, ["rye lock list"])
+UPDATE = CommandSpec(
+    _configure_update, _update, ["rye lock update mine/hello", "rye lock update --all"]
+)
+DELETE = CommandSpec(_configure_lock, _delete, ["rye lock delete mine/hello"])

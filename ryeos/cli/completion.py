@@ -8,14 +8,14 @@ pressed, see `ryeos.cli.completion_candidates`.
 import argparse
 import re
 import sys
-from collections.abc import Mapping
-from importlib import import_module
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from lillux.values import dataclass
-from ryeos.cli.arguments import Arguments, declare_shared
-from ryeos.cli.commands import ALIASES, TABLE, CommandEntry, actions
-from ryeos.cli.session import CommandSpec, Session
+from ryeos.app.argument_parser import Parser, add_commands, declare_version
+from ryeos.app.command_line import Arguments, CommandEntry, CommandSpec
+from ryeos.app.commands import ALIASES, TABLE, declare_shared
+from ryeos.cli.session import Session
 from ryeos.imports.clients import NAMES
 from ryeos.items.errors import UsageError
 
@@ -58,53 +58,38 @@ def completion_script(shell: str, name: str) -> str:
     tree, identifier = command_tree(name), _identifier(name)
     prefix = f"_rye_{identifier}"
     _complete_files(tree, shtab.FILE, shtab.DIRECTORY)
-    _complete_names(tree, (), prefix, str(shtab.FILE["tcsh"]))
+    found = list(offers(tree))
+    for (_, action), slot in found:
+        _set_completer(action, completer(slot, prefix, str(shtab.FILE["tcsh"])))
+    slots = {slot for _, slot in found}
     script: str = shtab.complete(
         tree,
         shell=shell,
         root_prefix=f"rye_{identifier}",
-        preamble=functions(shell, name, prefix),
+        preamble=functions(shell, name, prefix, slots),
     )
     registered = f"_shtab_rye_{identifier}"
     if shell == "zsh":
         return around_zsh(script, name, prefix, registered)
-    return script + ending(shell, name, prefix, registered)
+    takes_paths = dict.fromkeys(words for (words, _), slot in found if slot.or_paths)
+    return script + ending(shell, name, prefix, registered, takes_paths)
 
 
-def command_tree(name: str) -> argparse.ArgumentParser:
+def command_tree(name: str) -> Parser:
     """One parser that holds those of all commands."""
-    root = argparse.ArgumentParser(prog=name, description="signed items for agents and people")
+    root = Parser(prog=name, description="signed items for agents and people")
     declare_shared(root, has_project=False)
-    root.add_argument("-V", "--version", action="store_true", help="the version")
-    words = root.add_subparsers(dest="command")
-    for word in dict.fromkeys(entry.words.split()[0] for entry in TABLE):
-        own = next((entry for entry in TABLE if entry.words == word), None)
-        aliases = [alias for alias, command in ALIASES.items() if command == word]
-        summary = own.summary if own else f"{word} {', '.join(actions(word))}"
-        parser = words.add_parser(word, help=summary, aliases=aliases)
-        if own:
-            _declare(parser, own)
-        if actions(word):
-            _declare_actions(parser, word)
+    declare_version(root, "rye")
+    add_commands(root, TABLE, _declare)
     return root
 
 
-def _declare_actions(parser: argparse.ArgumentParser, word: str) -> None:
-    group = parser.add_subparsers(dest="action")
-    for action in actions(word):
-        entry = next(entry for entry in TABLE if entry.words == f"{word} {action}")
-        _declare(group.add_parser(action, help=entry.summary), entry)
+def _declare(parser: Parser, entry: CommandEntry) -> None:
+    entry.spec().declare(parser)
+    declare_shared(parser, has_project=parser.takes("--project"))
 
 
-def _declare(parser: argparse.ArgumentParser, entry: CommandEntry) -> None:
-    module = import_module(f"ryeos.cli.{entry.module}")
-    command: CommandSpec = module.COMMANDS[entry.words]
-    command.configure(parser)
-    takes_project = any("--project" in action.option_strings for action in parser._actions)  # noqa: SLF001
-    declare_shared(parser, has_project=takes_project)
-
-
-def _complete_files(parser: argparse.ArgumentParser, file: Any, folder: Any) -> None:  # noqa: ANN401
+def _complete_files(parser: Parser, file: Any, folder: Any) -> None:  # noqa: ANN401 - shtab's
     """Let the shell offer files and folders where an argument names one, and names of clients."""
     for action in parser._actions:  # noqa: SLF001 - argparse has no other way to them
         metavar = action.metavar if isinstance(action.metavar, str) else ""
@@ -117,19 +102,6 @@ def _complete_files(parser: argparse.ArgumentParser, file: Any, folder: Any) -> 
             _set_completer(action, folder)
         elif metavar in _FILES or _REFERENCES.fullmatch(metavar):
             _set_completer(action, file)
-
-
-def _complete_names(
-    parser: argparse.ArgumentParser, words: tuple[str, ...], prefix: str, tcsh: str
-) -> None:
-    """Let the shell ask for names where an argument is one of `OFFERS`."""
-    for action in parser._actions:  # noqa: SLF001 - argparse has no other way to them
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
-            for word, inner in action.choices.items():
-                if word not in ALIASES:
-                    _complete_names(inner, (*words, word), prefix, tcsh)
-        elif offer := OFFERS.get((" ".join(words), action.dest)):
-            _set_completer(action, completer(offer, prefix, tcsh))
 
 
 def _set_completer(action: argparse.Action, completed: Any) -> None:  # noqa: ANN401 - shtab's
@@ -160,43 +132,21 @@ class CompletionSlot:
         return f"{self.sort}_or_paths" if self.or_paths else self.sort
 
 
-_REFS, _TOOLS, _THREADS = CompletionSlot("refs"), CompletionSlot("tools"), CompletionSlot("threads")
-_OWN = CompletionSlot("own")
-OFFERS: Mapping[tuple[str, str], CompletionSlot] = {
-    ("run", "ref"): CompletionSlot("refs", or_paths=True),
-    ("run", "pairs"): CompletionSlot("parameters"),
-    ("info", "ref"): _REFS,
-    ("edit", "ref"): _OWN,
-    ("mv", "ref"): _OWN,
-    ("rm", "ref"): _OWN,
-    ("dev", "ref"): _OWN,
-    ("sandbox show", "ref"): _TOOLS,
-    ("sandbox suggest", "ref"): _TOOLS,
-    ("load", "ref"): _REFS,
-    ("remote execute", "ref"): _REFS,
-    ("sign", "what"): CompletionSlot("own", or_paths=True),
-    ("verify", "what"): CompletionSlot("refs", or_paths=True),
-    ("registry push", "ref"): _OWN,
-    ("registry verify", "ref"): _OWN,
-    ("registry outdated", "ref"): _OWN,
-    ("registry update", "ref"): _OWN,
-    ("chain", "ref"): _TOOLS,
-    ("test", "what"): _TOOLS,
-    ("graph run", "ref"): _TOOLS,
-    ("graph show", "ref"): _TOOLS,
-    ("graph step", "ref"): _TOOLS,
-    ("graph validate", "ref"): _TOOLS,
-    ("graph resume", "run_id"): _THREADS,
-    ("lock show", "ref"): _TOOLS,
-    ("lock update", "ref"): _TOOLS,
-    ("lock delete", "ref"): _TOOLS,
-    ("threads show", "thread"): _THREADS,
-    ("threads logs", "thread"): _THREADS,
-    ("threads kill", "thread"): _THREADS,
-    ("threads wait", "threads"): _THREADS,
-    ("help", "words"): CompletionSlot("topics"),
-}
-"""By command and argument."""
+Place = tuple[str, argparse.Action]
+"""The words of a command, and one of its arguments."""
+
+
+def offers(parser: Parser, words: tuple[str, ...] = ()) -> Iterator[tuple[Place, CompletionSlot]]:
+    """Every place where the names of a sort may stand, as the commands declare it."""
+    for action in parser._actions:  # noqa: SLF001 - argparse has no other way to them
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            for word, inner in action.choices.items():
+                if word not in ALIASES:
+                    yield from offers(inner, (*words, word))
+        elif offered := getattr(action, "offers", ""):
+            sort, _, paths = offered.partition("|")
+            yield (" ".join(words), action), CompletionSlot(sort, or_paths=bool(paths))
+
 
 _BASH = """\
 @_offer() {
@@ -325,35 +275,39 @@ _FUNCTIONS = {
 }
 
 
-def functions(shell: str, name: str, prefix: str) -> str:
+def functions(shell: str, name: str, prefix: str, slots: Collection[CompletionSlot]) -> str:
     """The functions for a shell, for a program of that name; ``""`` for a shell without them."""
     if shell not in _FUNCTIONS:
         return ""
     templates = [_STARTS[shell]]
-    for offer in sorted(set(OFFERS.values()), key=lambda offer: offer.word):
-        template = _FUNCTIONS[shell][offer.or_paths]
-        templates.append(template.replace("WORD", offer.word).replace("SORT", offer.sort))
+    for slot in sorted(slots, key=lambda slot: slot.word):
+        template = _FUNCTIONS[shell][slot.or_paths]
+        templates.append(template.replace("WORD", slot.word).replace("SORT", slot.sort))
     return _fill_template("".join(templates), name, prefix)
 
 
-def completer(offer: CompletionSlot, prefix: str, tcsh: str) -> Mapping[str, str]:
+def completer(slot: CompletionSlot, prefix: str, tcsh: str) -> Mapping[str, str]:
     """What shtab puts where such names may stand; ``tcsh`` is its own pattern for that shell."""
-    function = f"{prefix}_{offer.word}"
+    function = f"{prefix}_{slot.word}"
     return {
         "bash": function,
         "zsh": function,
         "fish": f"({function})",
         "powershell": function,
-        "tcsh": tcsh if offer.or_paths else "",
+        "tcsh": tcsh if slot.or_paths else "",
     }
 
 
-def ending(shell: str, name: str, prefix: str, registered: str) -> str:
-    """What stands behind the script: a function around shtab's, ``registered``, for bash."""
+def ending(shell: str, name: str, prefix: str, registered: str, takes_paths: Iterable[str]) -> str:
+    """What stands behind the script: a function around shtab's, ``registered``, for bash.
+
+    ``takes_paths`` are the commands that take a name or a path.
+    """
     if shell != "bash":
         return ""
-    words = dict.fromkeys(words for (words, _), offer in OFFERS.items() if offer.or_paths)
-    pattern = " | ".join(f'*" {word} "*' for word in (*words, "execute"))
+    words = list(takes_paths)
+    words += [alias for word in words for alias in TABLE.aliases_of(word)]
+    pattern = " | ".join(f'*" {word} "*' for word in words)
     text = _BASH_END.replace("PATTERN", pattern).replace("SHTAB", registered)
     return _fill_template(text, name, prefix)
 
@@ -365,13 +319,17 @@ def around_zsh(script: str, name: str, prefix: str, registered: str) -> str:
     return f"{body}{ours}{mark}{_fill_template(_ZSH_CALLS, name, prefix)}"
 
 
+def item_commands() -> list[str]:
+    """The commands behind whose item its own flags stand, and their other words."""
+    found = [entry.words for entry in TABLE if entry.spec().takes_item_flags]
+    return [one for words in found for one in (words, *TABLE.aliases_of(words))]
+
+
 def _fill_template(text: str, name: str, prefix: str) -> str:
-    text = text.replace("RUNS", "run|execute|dev")
+    text = text.replace("RUNS", "|".join(item_commands()))
     return text.replace("@_", f"{prefix}_").replace("NAME", name)
 
 
-COMMANDS = {
-    "completion": CommandSpec(
-        _configure, _run, ["rye completion bash", "rye completion zsh --bin r"]
-    ),
-}
+COMPLETION = CommandSpec(
+    _configure, _run, ["rye completion bash", "rye completion zsh --bin r"], has_spinner=False
+)

@@ -14,8 +14,21 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 
+from ryeos.app.command_line import (
+    DASHES,
+    FLAG,
+    VALUE,
+    walk,
+)
+from ryeos.app.commands import (
+    ALIASES,
+    COMPLETE,
+    GLOBAL_FLAGS,
+    PROJECT_FLAGS,
+    TABLE,
+    USER_SPACE_FLAGS,
+)
 from ryeos.app.output import Output
-from ryeos.cli.commands import COMPLETE, first_words
 from ryeos.cli.session import Session
 from ryeos.items.refs import EXECUTABLE_KINDS, MAX_REF_BYTES, SYSTEM, TEST_SUFFIX, Kind, Space
 
@@ -27,8 +40,6 @@ MAX_FILES, MAX_FOLDERS = 20_000, 4_000
 """So many of a folder are looked at: a key press must not wait for a huge one."""
 
 _SAFE = re.compile(r"\w[\w./+-]*")
-_PROJECT = ("-p", "--project", "--project-path")
-_USER_SPACE = ("--user-space",)
 _ITEM = "item:"
 
 
@@ -48,7 +59,9 @@ def print_candidates(arguments: Sequence[str], bundle: BundleHome | None) -> int
     words = [*arguments[:place], *arguments[place + 3 :]]
     session = Session(
         SimpleNamespace(
-            project=_value(words, _PROJECT), user_space=_value(words, _USER_SPACE), words=words
+            project=_value(words, PROJECT_FLAGS),
+            user_space=_value(words, USER_SPACE_FLAGS),
+            words=words,
         ),
         Output(as_json=False, environ=os.environ),
         bundle,
@@ -83,9 +96,9 @@ def names(session: Session, what: str, typed: str) -> Iterator[str]:
 def _value(words: Sequence[str], flags: tuple[str, ...]) -> str | None:
     """What follows the last of these flags."""
     value = None
-    for place, word in enumerate(words):
+    for place, kind, word in walk(words, GLOBAL_FLAGS):
         flag, is_joined, joined = word.partition("=")
-        if flag in flags:
+        if kind is FLAG and flag in flags:
             value = joined if is_joined else "".join(words[place + 1 : place + 2])
     return value or None
 
@@ -136,15 +149,12 @@ class _TypedWords:
         self.flag = ""
         """A flag of the item right before the word, whose value may be typed."""
         self.is_behind_dashes = False
-        skips = False
-        for word in words:
+        for _, kind, word in walk(words, own):
             self.flag = ""
-            if skips:
-                skips = False
-            elif word == "--":
+            if kind is DASHES:
                 self.is_behind_dashes = True
-            elif word.startswith("-") and word in own and not self.is_behind_dashes:
-                skips = own[word]
+            elif kind is VALUE or (kind is FLAG and word in own):
+                continue
             elif word.startswith("--"):
                 name, equals, _ = word.removeprefix("--").partition("=")
                 self.flag = "" if equals else name
@@ -163,13 +173,13 @@ def _parameters(session: Session, typed: str) -> Iterator[str]:
     from contextlib import suppress
 
     from lillux.errors import LilluxError
-    from ryeos.cli.commands import ALIASES
     from ryeos.cli.run import colliding_parameter, own_flags
 
     words = session.arguments.words
     own = own_flags()
     line = _TypedWords(words[:-1] if words and words[-1] == typed else words, own)
-    if len(line.plain) < 2 or ALIASES.get(line.plain[0], line.plain[0]) not in {"run", "dev"}:  # noqa: PLR2004 - run REF
+    entry = TABLE.find(line.plain[:1])
+    if entry is None or len(line.plain) < 2 or not entry.spec().takes_item_flags:  # noqa: PLR2004 - run REF
         return
     with suppress(LilluxError):
         schema = session.rye.schema_of(session.rye.reference(line.plain[1]))
@@ -270,7 +280,7 @@ def _topics(session: Session, typed: str) -> Iterator[str]:
         typed_ref = typed.removeprefix(_ITEM)
         yield from (f"{_ITEM}{ref}" for ref in _refs(session, typed_ref))
     else:
-        yield from (*TOPICS, *first_words(), OVERVIEW, _ITEM)
+        yield from (*TOPICS, *TABLE.first_words(), *ALIASES, OVERVIEW, _ITEM)
 
 
 def _files(root: str) -> Iterator[tuple[str, str]]:

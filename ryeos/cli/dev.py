@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 
 from lillux.errors import LilluxError, as_word
+from ryeos.app.command_line import OWN_FLAG, Arguments, CommandSpec
 from ryeos.app.review import review_of
 from ryeos.app.sign import follow, is_signed, signing
-from ryeos.cli.arguments import Arguments
-from ryeos.cli.run import OWN, execute, in_shell, prepare, values_of, with_paths
-from ryeos.cli.session import CommandSpec, Session, interrupt_on_signals
+from ryeos.cli.run import execute, in_shell, values_of, with_paths
+from ryeos.cli.session import Session, interrupt_on_signals
 from ryeos.items.errors import SystemImmutableError
 from ryeos.items.refs import SYSTEM
 from ryeos.run.model import ExecutionRequest
@@ -27,7 +27,7 @@ Mark = tuple[int, int, int] | None
 
 def _configure(parser: Arguments) -> None:
     add = parser.add_argument
-    add("ref", metavar="REF", help="an item of the project or of user space")
+    add("ref", metavar="REF", help="an item of the project or of user space", offers="own")
     add("pairs", metavar="k=v", nargs="*", help="its parameters, as for rye run")
     add("-y", "--yes", action="store_true", help="do not ask before the first signature")
 
@@ -42,7 +42,7 @@ def _dev(session: Session) -> int:
     item = read_item(target)
     question = f"sign and run {location.ref} whenever {location.path} is saved, until Ctrl-C?"
     shown = review_of(session.rye, item).lines()
-    pairs = [pair for pair in session.arguments.pairs if not pair.startswith(OWN)]
+    pairs = [pair for pair in session.arguments.pairs if not pair.startswith(OWN_FLAG)]
     line = f"rye dev {' '.join(map(as_word, [session.arguments.ref, *pairs]))}"
     if not session.confirm(question, shown if session.can_ask else (), f"{line} --yes"):
         session.output.note("nothing was signed")
@@ -110,8 +110,10 @@ def _mark(path: Path) -> Mark:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-COMMANDS = {
-    "dev": CommandSpec(
-        _configure, _dev, ["rye dev mine/hello name=Ada", "rye dev mine/hello --yes"], prepare
-    )
-}
+DEV = CommandSpec(
+    _configure,
+    _dev,
+    ["rye dev mine/hello name=Ada", "rye dev mine/hello --yes"],
+    takes_item_flags=True,
+    has_spinner=False,
+)

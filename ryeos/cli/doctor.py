@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from lillux.errors import LilluxError, as_word
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.output import one_line, steers_nothing
-from ryeos.cli.arguments import Arguments
 from ryeos.cli.doctor_probes import (
     CLIENT_PROBES,
     INTERPRETER_PROBES,
@@ -31,7 +31,7 @@ from ryeos.cli.findings import (
     keep_from_others,
     make_user_space,
 )
-from ryeos.cli.session import ANOTHER_USER_SPACE, CommandSpec, Session, is_writable
+from ryeos.cli.session import ANOTHER_USER_SPACE, Session, is_writable
 
 _COLORS = {OK: "green", WARN: "yellow", FAIL: "red", DONE: "green"}
 
@@ -260,8 +260,6 @@ _ITEMS: tuple[tuple[str, Probe], ...] = (
 )
 
 
-COMMANDS = {
-    "doctor": CommandSpec(
-        _configure, _run, ["rye doctor", "rye doctor --fix", "rye doctor --offline --json"]
-    ),
-}
+DOCTOR = CommandSpec(
+    _configure, _run, ["rye doctor", "rye doctor --fix", "rye doctor --offline --json"]
+)

@@ -9,16 +9,13 @@ import os
 import sys
 
 from ryeos import __version__
-from ryeos.cli import commands
 
 TYPE_CHECKING = False  # importing typing costs more than this start may take
 
 if TYPE_CHECKING:
     from lillux.errors import LilluxError
+    from ryeos.app.command_line import Table
     from ryeos.trust.bundles import BundleHome
-
-
-_HELP_FLAGS = {"-h", "--help"}
 
 
 def main(argv: list[str] | None = None, bundle: BundleHome | None = None) -> int:
@@ -78,74 +75,44 @@ def _dispatch(arguments: list[str], bundle: BundleHome | None) -> int:
     if arguments in (["version"], ["-V"], ["--version"]):
         sys.stdout.write(f"rye {__version__}\n")
         return 0
+    from ryeos.app import commands
+    from ryeos.app.command_line import HELP_FLAGS, VERSION_FLAGS, leading_words
+
     if arguments and arguments[0] in commands.PROGRAMS:
         from ryeos.cli.helper_programs import run_program
 
         return run_program(arguments[0], arguments[1:])
-    words, flags = _split(arguments)
+    words, places, flags = leading_words(arguments, commands.GLOBAL_FLAGS)
     if words[:1] == [commands.COMPLETE]:
         from ryeos.cli.completion_candidates import print_candidates
 
         return print_candidates(arguments, bundle)
-    if not words and ("-V" in flags or "--version" in flags):
+    if not words and not flags.isdisjoint(VERSION_FLAGS):
         words = ["version"]
-    entry = commands.find(words) or (None if words else commands.find(["help"]))
-    if entry is None and len(words) == 1 and commands.actions(words[0]):  # `rye remote` alone
-        words_only = [argument for argument in arguments if argument not in _HELP_FLAGS]
+    named = words or ["help"]
+    entry = commands.TABLE.find(named) or commands.HIDDEN.find(named)
+    if entry is None and len(words) == 1 and commands.TABLE.actions(words[0]):  # `rye remote` alone
+        words_only = [argument for argument in arguments if argument not in HELP_FLAGS]
         return _dispatch(["help", *words_only], bundle)
-    if entry is None or _is_wrong_action(entry.words, words, arguments):
+    if entry is None or _is_wrong_action(entry.words, words, places, commands.TABLE):
         raise _unknown_command(words)
-    from importlib import import_module
-
     from ryeos.cli.session import run_command
 
-    module = import_module(f"ryeos.cli.{entry.module}")
-    for word in entry.words.split() if words else ():
-        arguments = _without(arguments, word)
+    own = places[: entry.words.count(" ") + 1]
+    arguments = [one for at, one in enumerate(arguments) if at not in own]
     if not words:  # `rye -h` is `rye help`, not help on `rye help`
-        arguments = [argument for argument in arguments if argument not in _HELP_FLAGS]
-    return run_command(module.COMMANDS[entry.words], entry, arguments, bundle)
+        arguments = [argument for argument in arguments if argument not in HELP_FLAGS]
+    return run_command(entry.spec(), entry, arguments, bundle)
 
 
-def _is_wrong_action(command: str, words: list[str], arguments: list[str]) -> bool:
+def _is_wrong_action(command: str, words: list[str], places: list[int], table: Table) -> bool:
     """Whether a group that is a command itself is followed by a word that is no action of it.
 
     ``mcp instal`` is a slip; ``mcp --tools all`` is not.
     """
-    if len(words) != 2 or command != words[0] or not commands.actions(command):  # noqa: PLR2004
+    if len(words) != 2 or command != words[0] or not table.actions(command):  # noqa: PLR2004
         return False
-    return arguments[arguments.index(command) + 1 :][:1] == words[1:]
-
-
-def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """The first two words that are no flags or values of global flags, and the leading flags."""
-    words: list[str] = []
-    flags: list[str] = []
-    skip = False
-    for argument in arguments:
-        if skip:
-            skip = False
-        elif argument.startswith("-") and argument != "-":
-            skip = commands.GLOBAL_FLAGS.get(argument, False)
-            flags.append(argument)
-        else:
-            words.append(argument)
-            if len(words) == 2:  # noqa: PLR2004 - no command has more words
-                break
-    return words, flags
-
-
-def _without(arguments: list[str], word: str) -> list[str]:
-    """The arguments less the command's own word, whose alias may stand there instead."""
-    skip = False
-    for index, argument in enumerate(arguments):
-        if skip:
-            skip = False
-        elif argument.startswith("-"):
-            skip = commands.GLOBAL_FLAGS.get(argument, False)
-        elif word in (argument, commands.ALIASES.get(argument)):
-            return arguments[:index] + arguments[index + 1 :]
-    return arguments
+    return places[1] == places[0] + 1
 
 
 def _replace_closed_streams() -> None:
@@ -159,11 +126,12 @@ def _replace_closed_streams() -> None:
 def _unknown_command(words: list[str]) -> LilluxError:
     """The failure to raise for words that are no command, with the closest one."""
     from lillux.text import likely_meant
+    from ryeos.app import commands
     from ryeos.items.errors import UsageError
 
-    actions = commands.actions(words[0])
+    actions = commands.TABLE.actions(words[0])
     typed = words[1] if actions and len(words) > 1 else words[0]
-    known = actions or commands.first_words()
+    known = actions or (*commands.TABLE.first_words(), *commands.ALIASES)
     close = likely_meant(typed, known)
     group = f"{words[0]} " if actions else ""
     meant = f"rye {group}{close}" if close else ""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from lillux.errors import LilluxError
 from lillux.files import read_bytes
 from lillux.values import dataclass, field, replace
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.output import one_line
 from ryeos.cli import run
-from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import CommandSpec, Session
+from ryeos.cli.session import Session
 from ryeos.graph.model import Graph, edges_of, error_target
 from ryeos.graph.problems import GraphInvalidError, GraphProblem, lines_of, position_of
 from ryeos.graph.reading import GraphReading, read_graph
@@ -33,9 +33,13 @@ _SHOWN_RUNS = 10
 # --- graph run ------------------------------------------------------------------------------------
 
 
+def _configure_run(parser: Arguments) -> None:
+    run.configure(parser, refs="tools")
+
+
 def _configure_step(parser: Arguments) -> None:
     add = parser.add_argument
-    add("ref", metavar="REF", help="a graph")
+    add("ref", metavar="REF", help="a graph", offers="tools")
     add("node", metavar="NODE", help="the node to work on")
     add("pairs", metavar="k=v", nargs="*", help="inputs, as for run")
     add("--params", metavar="JSON|@FILE|-", help="all inputs as one JSON object")
@@ -48,7 +52,7 @@ def _configure_step(parser: Arguments) -> None:
 def _configure_resume(parser: Arguments) -> None:
     add = parser.add_argument
     what = "a run, or as much of its id as is needed; without it the only one that can go on"
-    add("run_id", metavar="ID", nargs="?", help=what)
+    add("run_id", metavar="ID", nargs="?", help=what, offers="threads")
     add("pairs", metavar="k=v", nargs="*", help="with --override-inputs: inputs, as for run")
     add("--override-inputs", action="store_true", help="lay inputs over those of the first run")
     add(
@@ -158,12 +162,14 @@ _NAME_WIDTH = 20
 
 
 def _configure_validate(parser: Arguments) -> None:
-    parser.add_argument("ref", metavar="REF|PATH", help="a graph, or a file that is to be one")
+    what = "a graph, or a file that is to be one"
+    parser.add_argument("ref", metavar="REF|PATH", help=what, offers="tools")
 
 
 def _configure_show(parser: Arguments) -> None:
     add = parser.add_argument
-    add("ref", metavar="REF|PATH", help="a graph, a file that is to be one, or the id of a run")
+    what = "a graph, a file that is to be one, or the id of a run"
+    add("ref", metavar="REF|PATH", help=what, offers="tools")
     add("--run", metavar="ID", help="colour the nodes as this run has left them")
     add("--mermaid", action="store_true", help="as Mermaid text")
     add("--dot", action="store_true", help="as Graphviz text")
@@ -420,31 +426,29 @@ def _is_written_down(session: Session, run_id: str) -> bool:
         return False
 
 
-COMMANDS = {
-    "graph run": CommandSpec(
-        run.configure,
-        _run,
-        ["rye graph run mine/build", "rye graph run mine/build target=docs --async"],
-    ),
-    "graph step": CommandSpec(
-        _configure_step,
-        _step,
-        ["rye graph step mine/build compile", "rye graph step mine/build test --from build-17"],
-    ),
-    "graph resume": CommandSpec(
-        _configure_resume, _resume, ["rye graph resume build-17", "rye graph resume 9f2c --force"]
-    ),
-    "graph validate": CommandSpec(
-        _configure_validate,
-        _validate,
-        ["rye graph validate mine/build", "rye graph validate x.yaml"],
-    ),
-    "graph show": CommandSpec(
-        _configure_show,
-        _show,
-        [
-            "rye graph show mine/build --mermaid",
-            "rye graph show mine/build --run build-17 --svg > run.svg",
-        ],
-    ),
-}
+RUN = CommandSpec(
+    _configure_run,
+    _run,
+    ["rye graph run mine/build", "rye graph run mine/build target=docs --async"],
+)
+STEP = CommandSpec(
+    _configure_step,
+    _step,
+    ["rye graph step mine/build compile", "rye graph step mine/build test --from build-17"],
+)
+RESUME = CommandSpec(
+    _configure_resume, _resume, ["rye graph resume build-17", "rye graph resume 9f2c --force"]
+)
+VALIDATE = CommandSpec(
+    _configure_validate,
+    _validate,
+    ["rye graph validate mine/build", "rye graph validate x.yaml"],
+)
+SHOW = CommandSpec(
+    _configure_show,
+    _show,
+    [
+        "rye graph show mine/build --mermaid",
+        "rye graph show mine/build --run build-17 --svg > run.svg",
+    ],
+)

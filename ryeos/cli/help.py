@@ -3,23 +3,13 @@
 import json
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 
 from ryeos import __version__
+from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
+from ryeos.app.commands import ALIASES, DAILY, PROGRAMS, TABLE
 from ryeos.app.topics import COMMAND_LINE_TOPICS, OVERVIEW, Face, text_for, topic_text
 from ryeos.app.topics import TOPICS as SHARED
-from ryeos.cli.arguments import Arguments
-from ryeos.cli.commands import (
-    ALIASES,
-    DAILY,
-    PROGRAMS,
-    TABLE,
-    CommandEntry,
-    actions,
-    find,
-    first_words,
-)
-from ryeos.cli.session import CommandSpec, Session
+from ryeos.cli.session import Session
 from ryeos.items.errors import UsageError
 
 TOPICS = (*SHARED, *COMMAND_LINE_TOPICS)
@@ -32,6 +22,7 @@ def _configure_help(parser: Arguments) -> None:
         metavar="COMMAND|TOPIC",
         nargs="*",
         help="a command, a topic, item:REF, error:CODE or template:KIND",
+        offers="topics",
     )
     parser.add_argument("--all", action="store_true", help="list every command and topic")
     parser.add_argument(
@@ -152,24 +143,22 @@ def text_for_person(topic: str) -> str:
 
 def _command_texts(words: list[str]) -> Iterator[str]:
     """What ``--help`` prints, of the command with exactly these words."""
-    entry = find(words)
+    entry = TABLE.find(words)
     if entry and len(entry.words.split()) == len(words):
         if entry.words in PROGRAMS:
             from ryeos.cli.helper_programs import usage
 
             yield usage(entry.words).rstrip()
             return
-        module = import_module(f"ryeos.cli.{entry.module}")
-        command: CommandSpec = module.COMMANDS[entry.words]
         from ryeos.cli.parser import command_parser
 
-        yield command_parser(entry, command.configure, command.examples).format_help().rstrip()
+        yield command_parser(entry, entry.spec()).format_help().rstrip()
 
 
 def _group_texts(words: list[str]) -> Iterator[str]:
     """The commands of a group like ``keys``."""
-    if len(words) == 1 and actions(words[0]):
-        group: list[CommandEntry] = [e for e in TABLE if e.words.split()[0] == words[0]]
+    if len(words) == 1 and TABLE.actions(words[0]):
+        group = [e for e in TABLE if e.words.split()[0] == words[0]]
         lines = [f"  rye {entry.words:<19} {entry.summary}" for entry in group]
         other = f"{words[0]}s"  # the topic `graphs` of the commands `graph`
         more = ["", f"more: rye help {other}"] if other in TOPICS else []
@@ -179,8 +168,7 @@ def _group_texts(words: list[str]) -> Iterator[str]:
 def _topic_texts(words: list[str]) -> Iterator[str]:
     """A command is also explained under its other name."""
     topic = " ".join(words)
-    others = (alias for alias, command in ALIASES.items() if command == topic)
-    names = (topic, ALIASES.get(topic, ""), *others)
+    names = (topic, ALIASES.get(topic, ""), *TABLE.aliases_of(topic))
     yield from (text_for_person(name).rstrip() for name in names if name in TOPICS)
 
 
@@ -188,7 +176,7 @@ def _unknown_topic(words: list[str]) -> UsageError:
     from lillux.text import likely_meant
 
     typed = " ".join(words)
-    known = (*TOPICS, *first_words(), *(entry.words for entry in TABLE), *ALIASES)
+    known = (*TOPICS, *TABLE.first_words(), *ALIASES, *(entry.words for entry in TABLE))
     close = likely_meant(typed, known)
     hint = f"did you mean: rye help {close}" if close else "list what there is with: rye help"
     return UsageError(f"no help on {typed[:60]!r}: no such command or topic", hint=hint)
@@ -198,10 +186,6 @@ def _unknown_topic(words: list[str]) -> UsageError:
 # ``rye version``.
 
 MCP_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
-
-
-def _configure_version(_: Arguments) -> None:
-    """No arguments of its own."""
 
 
 def _run_version(session: Session) -> int:
@@ -219,11 +203,12 @@ def _run_version(session: Session) -> int:
     return 0
 
 
-COMMANDS = {
-    "help": CommandSpec(
-        _configure_help,
-        _run_help,
-        ["rye help", "rye help run", "rye help exit-status", "rye help item:tool:rye/bash/bash"],
-    ),
-    "version": CommandSpec(_configure_version, _run_version, ["rye version", "rye version --json"]),
-}
+HELP = CommandSpec(
+    _configure_help,
+    _run_help,
+    ["rye help", "rye help run", "rye help exit-status", "rye help item:tool:rye/bash/bash"],
+    has_spinner=False,
+)
+VERSION = CommandSpec(
+    no_arguments, _run_version, ["rye version", "rye version --json"], has_spinner=False
+)

@@ -7,8 +7,8 @@ import os
 import sys
 from contextlib import suppress
 
-from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import CommandSpec, Session, packed_program
+from ryeos.app.command_line import CommandSpec, no_arguments
+from ryeos.cli.session import Session, packed_program
 from ryeos.items.errors import UsageError
 
 
@@ -53,10 +53,6 @@ def lillux_watch() -> int:
     return run_program("lillux-watch", sys.argv[1:])
 
 
-def _configure_program(_: Arguments) -> None:
-    """No arguments that this command line knows: the program reads its own."""
-
-
 def _refuse_flags(_: Session) -> int:
     """Refuses our flags before the name: the programs have none of them."""
     raise UsageError(
@@ -65,15 +61,13 @@ def _refuse_flags(_: Session) -> int:
     )
 
 
-COMMANDS = {
-    "lillux-proc": CommandSpec(
-        _configure_program,
-        _refuse_flags,
-        ["rye lillux-proc --help", "rye lillux-proc exec --cmd echo --arg hi --timeout 10"],
-    ),
-    "lillux-watch": CommandSpec(
-        _configure_program,
-        _refuse_flags,
-        ["rye lillux-watch --help", "rye lillux-watch --db registry.db --thread-id ID"],
-    ),
-}
+LILLUX_PROC = CommandSpec(
+    no_arguments,
+    _refuse_flags,
+    ["rye lillux-proc --help", "rye lillux-proc exec --cmd echo --arg hi --timeout 10"],
+)
+LILLUX_WATCH = CommandSpec(
+    no_arguments,
+    _refuse_flags,
+    ["rye lillux-watch --help", "rye lillux-watch --db registry.db --thread-id ID"],
+)

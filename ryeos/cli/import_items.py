@@ -9,6 +9,7 @@ from typing import Any
 
 from lillux.errors import LilluxError
 from lillux.values import replace
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.imports import (
     ENV_FILE,
     PlannedWrite,
@@ -22,11 +23,10 @@ from ryeos.app.output import one_line, steers_nothing
 from ryeos.app.proposals import WAITING, Proposals
 from ryeos.app.server_tools import RefreshOptions
 from ryeos.app.skills import SkillState, export_skill, skills
-from ryeos.cli.arguments import Arguments
 from ryeos.cli.mcp_clients import machine_of
 from ryeos.cli.mcp_servers import RefreshResult, bring_up_to_date
 from ryeos.cli.review import is_agents
-from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals, with_way_out
+from ryeos.cli.session import Session, cancelled_by_signals, with_way_out
 from ryeos.cli.sign import Mode, decide
 from ryeos.imports.clients import NAMES as CLIENT_NAMES
 from ryeos.imports.clients import client_of, find_client
@@ -506,28 +506,24 @@ def _export(session: Session) -> int:
     return 0
 
 
-COMMANDS = {
-    "import": CommandSpec(
-        _configure,
-        _run,
-        [
-            "rye import --dry-run",
-            "rye import .mcp.json",
-            "rye import .mcp.json --only github",
-            "rye import --from cursor --space user --replace",
-            "rye import --from skill --space user",
-        ],
-    ),
-    "skill add": CommandSpec(
-        _configure_add,
-        _add,
-        ["rye skill add .claude/skills/pdf-forms", "rye skill add ~/downloads/pdf-forms"],
-    ),
-    "skill list": CommandSpec(_configure_list, _list, ["rye skill list", "rye skill list --json"]),
-    "skill verify": CommandSpec(
-        _configure_verify, _verify, ["rye skill verify", "rye skill verify pdf-forms"]
-    ),
-    "skill export": CommandSpec(
-        _configure_export, _export, ["rye skill export mine/review --to .claude/skills"]
-    ),
-}
+IMPORT = CommandSpec(
+    _configure,
+    _run,
+    [
+        "rye import --dry-run",
+        "rye import .mcp.json",
+        "rye import .mcp.json --only github",
+        "rye import --from cursor --space user --replace",
+        "rye import --from skill --space user",
+    ],
+)
+ADD = CommandSpec(
+    _configure_add,
+    _add,
+    ["rye skill add .claude/skills/pdf-forms", "rye skill add ~/downloads/pdf-forms"],
+)
+LIST = CommandSpec(_configure_list, _list, ["rye skill list", "rye skill list --json"])
+VERIFY = CommandSpec(_configure_verify, _verify, ["rye skill verify", "rye skill verify pdf-forms"])
+EXPORT = CommandSpec(
+    _configure_export, _export, ["rye skill export mine/review --to .claude/skills"]
+)

@@ -13,7 +13,7 @@ from typing import Any
 from lillux.errors import LilluxError, as_word
 from lillux.files import create_file
 from lillux.signing import PRIVATE_KEY_FILE, generate_keypair, save_keypair
-from ryeos.cli.arguments import Arguments
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.cli.findings import (
     LEFT,
     MADE,
@@ -25,7 +25,7 @@ from ryeos.cli.findings import (
     space_folders,
     step_status,
 )
-from ryeos.cli.session import CommandSpec, Session
+from ryeos.cli.session import Session
 from ryeos.items.errors import ApprovalRequiredError, UsageError
 from ryeos.items.refs import AI_DIRECTORY, PROJECT, Space
 from ryeos.trust.keys import SigningKey, require_user_space, trust_own_key
@@ -283,13 +283,11 @@ def completion_files(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
         yield "fish", Path(home, ".config/fish/completions/rye.fish")
 
 
-COMMANDS = {
-    "uninstall": CommandSpec(
-        _configure_uninstall, _uninstall, ["rye uninstall --dry-run", "rye uninstall --yes"]
-    ),
-    "init": CommandSpec(
-        _configure,
-        _run,
-        ["rye init", "rye init --project", "rye init --client cursor", "rye init --dry-run"],
-    ),
-}
+UNINSTALL = CommandSpec(
+    _configure_uninstall, _uninstall, ["rye uninstall --dry-run", "rye uninstall --yes"]
+)
+INIT = CommandSpec(
+    _configure,
+    _run,
+    ["rye init", "rye init --project", "rye init --client cursor", "rye init --dry-run"],
+)

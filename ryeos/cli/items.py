@@ -5,11 +5,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.load import LoadRequest, load_item
 from ryeos.app.output import escaped, one_line
 from ryeos.app.search import search_checked
-from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import CommandSpec, Session
+from ryeos.cli.session import Session
 from ryeos.items.errors import UsageError
 from ryeos.items.refs import PROJECT, SYSTEM, USER, Kind
 
@@ -18,7 +18,7 @@ from ryeos.items.refs import PROJECT, SYSTEM, USER, Kind
 
 def _configure_load(parser: Arguments) -> None:
     add = parser.add_argument
-    add("ref", metavar="REF", help="kind:id, or an id")
+    add("ref", metavar="REF", help="kind:id, or an id", offers="refs")
     add("--to", choices=(PROJECT, USER), help="copy it there, byte for byte")
     add("--overwrite", action="store_true", help="replace another file; it is kept in user space")
     add("--siblings", action="store_true", help="also copy the files that the tool imports")
@@ -151,20 +151,18 @@ def _cut(line: str, width: int) -> str:
     return line if not width or len(line) <= width else f"{line[: width - 1]}…"
 
 
-COMMANDS = {
-    "load": CommandSpec(
-        _configure_load,
-        _run_load,
-        ["rye load tool:rye/bash/bash", "rye load rye/bash/bash --to project"],
-    ),
-    "search": CommandSpec(
-        _configure_search,
-        _run_search,
-        [
-            "rye search bash",
-            "rye search shell command --type tool",
-            "rye search 'description:image -video'",
-            "rye search '*' --space project --json",
-        ],
-    ),
-}
+LOAD = CommandSpec(
+    _configure_load,
+    _run_load,
+    ["rye load tool:rye/bash/bash", "rye load rye/bash/bash --to project"],
+)
+SEARCH = CommandSpec(
+    _configure_search,
+    _run_search,
+    [
+        "rye search bash",
+        "rye search shell command --type tool",
+        "rye search 'description:image -video'",
+        "rye search '*' --space project --json",
+    ],
+)

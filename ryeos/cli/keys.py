@@ -34,10 +34,10 @@ from lillux.signing import (
     protected,
     public_pem_of,
 )
+from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
 from ryeos.app.output import one_line
 from ryeos.app.sign import follow
-from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import CommandSpec, Session, typed_passphrase
+from ryeos.cli.session import Session, typed_passphrase
 from ryeos.items.context import PRIVATE_KEY_VARIABLE, utc_now
 from ryeos.items.errors import (
     RyeError,
@@ -499,10 +499,6 @@ _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 # --- list -----------------------------------------------------------------------------------------
 
 
-def _configure_list(_: Arguments) -> None:
-    """No arguments of its own."""
-
-
 def _list(session: Session) -> int:
     own = own_fingerprint(session.context.key_directory)
     states = key_states(session.rye.trust, session.rye.approvals)
@@ -711,49 +707,41 @@ def _require_carried_only(session: Session, fingerprint: str) -> None:
         )
 
 
-COMMANDS = {
-    "keys generate": CommandSpec(_configure_generate, _generate, ["rye keys generate"]),
-    "keys show": CommandSpec(
-        _configure_show, _show, ["rye keys show", "rye keys show 4b987fd4e40303ac"]
-    ),
-    "keys export": CommandSpec(
-        _configure_export, _export, ["rye keys export", "rye keys export me.pem"]
-    ),
-    "keys import": CommandSpec(
-        _configure_import,
-        _import,
-        [
-            "rye keys import private_key.pem",
-            "rye keys import - < private_key.pem",
-            f"{PRIVATE_KEY_VARIABLE}=... rye keys import",
-        ],
-    ),
-    "keys list": CommandSpec(_configure_list, _list, ["rye keys list", "rye keys list --json"]),
-    "keys trust": CommandSpec(
-        _configure_trust,
-        _trust,
-        [
-            "rye keys trust ada.pem --owner ada",
-            "rye keys trust 4b987fd4e40303ac",
-            "rye keys trust ci.toml --space project",
-            "rye keys trust ada.pem --fingerprint 4b987fd4e40303ac",
-        ],
-    ),
-    "keys upgrade": CommandSpec(
-        _configure_upgrade, _upgrade, ["rye keys upgrade", "rye keys upgrade --dry-run"]
-    ),
-    "keys protect": CommandSpec(
-        _configure_protect, _protect, ["rye keys protect", "rye keys protect --remove"]
-    ),
-    "keys use-agent": CommandSpec(
-        _configure_use_agent,
-        _use_agent,
-        ["rye keys use-agent", "rye keys use-agent ~/.ssh/id_ed25519.pub --confirms"],
-    ),
-    "keys rotate": CommandSpec(
-        _configure_rotate, _rotate, ["rye keys rotate", "rye keys rotate --until 2027-01-31"]
-    ),
-    "keys untrust": CommandSpec(
-        _configure_untrust, _untrust, ["rye keys untrust 4b987fd4e40303ac"]
-    ),
-}
+GENERATE = CommandSpec(_configure_generate, _generate, ["rye keys generate"])
+SHOW = CommandSpec(_configure_show, _show, ["rye keys show", "rye keys show 4b987fd4e40303ac"])
+EXPORT = CommandSpec(_configure_export, _export, ["rye keys export", "rye keys export me.pem"])
+IMPORT = CommandSpec(
+    _configure_import,
+    _import,
+    [
+        "rye keys import private_key.pem",
+        "rye keys import - < private_key.pem",
+        f"{PRIVATE_KEY_VARIABLE}=... rye keys import",
+    ],
+)
+LIST = CommandSpec(no_arguments, _list, ["rye keys list", "rye keys list --json"])
+TRUST = CommandSpec(
+    _configure_trust,
+    _trust,
+    [
+        "rye keys trust ada.pem --owner ada",
+        "rye keys trust 4b987fd4e40303ac",
+        "rye keys trust ci.toml --space project",
+        "rye keys trust ada.pem --fingerprint 4b987fd4e40303ac",
+    ],
+)
+UPGRADE = CommandSpec(
+    _configure_upgrade, _upgrade, ["rye keys upgrade", "rye keys upgrade --dry-run"]
+)
+PROTECT = CommandSpec(
+    _configure_protect, _protect, ["rye keys protect", "rye keys protect --remove"]
+)
+USE_AGENT = CommandSpec(
+    _configure_use_agent,
+    _use_agent,
+    ["rye keys use-agent", "rye keys use-agent ~/.ssh/id_ed25519.pub --confirms"],
+)
+ROTATE = CommandSpec(
+    _configure_rotate, _rotate, ["rye keys rotate", "rye keys rotate --until 2027-01-31"]
+)
+UNTRUST = CommandSpec(_configure_untrust, _untrust, ["rye keys untrust 4b987fd4e40303ac"])

@@ -23,10 +23,10 @@ from lillux.files import (
     remove_file,
     write_atomic,
 )
+from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
 from ryeos.app.output import one_line
 from ryeos.app.workspace import Rye
-from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import CommandSpec, Session
+from ryeos.cli.session import Session
 from ryeos.items.errors import (
     RyeError,
     SystemImmutableError,
@@ -133,8 +133,13 @@ def _row(rye: Rye, location: Location) -> dict[str, Any]:
 # --- info -----------------------------------------------------------------------------------------
 
 
-def _configure_ref(parser: Arguments) -> None:
-    parser.add_argument("ref", metavar="REF", help="kind:id, an id, or the path of an item file")
+def _configure_ref(parser: Arguments, offers: str = "own") -> None:
+    what = "kind:id, an id, or the path of an item file"
+    parser.add_argument("ref", metavar="REF", help=what, offers=offers)
+
+
+def _configure_info(parser: Arguments) -> None:
+    _configure_ref(parser, offers="refs")
 
 
 def _info(session: Session) -> int:
@@ -449,10 +454,6 @@ def _rm(session: Session) -> int:
 # --- status ---------------------------------------------------------------------------------------
 
 
-def _configure_status(_: Arguments) -> None:
-    """No arguments."""
-
-
 def _status(session: Session) -> int:
     """What there is to do here: unsigned items, proposals, runs."""
     rye = session.rye
@@ -522,11 +523,9 @@ def _proposals(rye: Rye) -> list[str]:
         return []
 
 
-COMMANDS = {
-    "list": CommandSpec(_configure_list, _list, ["rye list", "rye list mine --all"]),
-    "info": CommandSpec(_configure_ref, _info, ["rye info mine/hello"]),
-    "edit": CommandSpec(_configure_edit, _edit, ["rye edit mine/hello --sign"]),
-    "mv": CommandSpec(_configure_mv, _mv, ["rye mv mine/hello shop/greet"]),
-    "rm": CommandSpec(_configure_rm, _rm, ["rye rm mine/hello"]),
-    "status": CommandSpec(_configure_status, _status, ["rye status", "rye status --json"]),
-}
+LIST = CommandSpec(_configure_list, _list, ["rye list", "rye list mine --all"])
+INFO = CommandSpec(_configure_info, _info, ["rye info mine/hello"])
+EDIT = CommandSpec(_configure_edit, _edit, ["rye edit mine/hello --sign"], has_spinner=False)
+MV = CommandSpec(_configure_mv, _mv, ["rye mv mine/hello shop/greet"])
+RM = CommandSpec(_configure_rm, _rm, ["rye rm mine/hello"])
+STATUS = CommandSpec(no_arguments, _status, ["rye status", "rye status --json"])

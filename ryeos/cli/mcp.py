@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Mapping
 
 from lillux.errors import LilluxError
-from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import CommandSpec, Session
+from ryeos.app.command_line import Arguments, CommandSpec
+from ryeos.cli.session import Session
 
 TYPE_CHECKING = False  # importing typing costs more than this start may take
 
@@ -198,11 +198,10 @@ def server_log(path: str | None, environ: Mapping[str, str]) -> Callable[[str, s
     return say
 
 
-COMMANDS = {
-    "mcp": CommandSpec(
-        configure=_configure,
-        run=_run,
-        examples=["rye mcp", "rye mcp --tools all --project ~/shop"],
-        refused=_answer_refusal,
-    ),
-}
+MCP = CommandSpec(
+    configure=_configure,
+    run=_run,
+    examples=["rye mcp", "rye mcp --tools all --project ~/shop"],
+    has_spinner=False,
+    refused=_answer_refusal,
+)

@@ -13,8 +13,8 @@ from typing import Any
 
 from lillux.errors import LilluxError
 from lillux.files import file_system_error
+from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
 from ryeos.app.output import one_line
-from ryeos.cli.arguments import Arguments
 from ryeos.cli.client_settings import (
     ClientSettings,
     EntryChange,
@@ -33,7 +33,7 @@ from ryeos.cli.client_settings import (
     write_settings,
 )
 from ryeos.cli.findings import LEFT, MADE, REMOVED, THERE, WOULD_MAKE, WOULD_REMOVE, Step
-from ryeos.cli.session import CommandSpec, Session, program_path
+from ryeos.cli.session import Session, program_path
 from ryeos.imports.clients import CLIENTS, ENTRY_NAME, Client, Format, Machine, find_client
 from ryeos.items.errors import RyeError, UnsupportedError, UsageError
 
@@ -76,10 +76,6 @@ def _configure_uninstall(parser: Arguments) -> None:
     parser.add_argument("--dry-run", action="store_true", help="show what would change")
     parser.add_argument("--force", action="store_true", help="also an entry of another program")
     _configure_yes(parser)
-
-
-def _configure_list(_: Arguments) -> None:
-    """No arguments of its own."""
 
 
 # --- config ---------------------------------------------------------------------------------------
@@ -561,20 +557,18 @@ def _addable(session: Session) -> Iterator[Client]:
             yield client
 
 
-COMMANDS = {
-    "mcp config": CommandSpec(
-        _configure_config, _config, ["rye mcp config claude-desktop", "rye mcp config generic"]
-    ),
-    "mcp install": CommandSpec(
-        _configure_install,
-        _install,
-        [
-            "rye mcp install claude-desktop --project ~/shop",
-            "rye mcp install vscode --scope project",
-            "rye mcp install codex --dry-run",
-            "rye mcp install claude-code --yes",
-        ],
-    ),
-    "mcp uninstall": CommandSpec(_configure_uninstall, _uninstall, ["rye mcp uninstall cursor"]),
-    "mcp list-clients": CommandSpec(_configure_list, _list, ["rye mcp list-clients"]),
-}
+CONFIG = CommandSpec(
+    _configure_config, _config, ["rye mcp config claude-desktop", "rye mcp config generic"]
+)
+INSTALL = CommandSpec(
+    _configure_install,
+    _install,
+    [
+        "rye mcp install claude-desktop --project ~/shop",
+        "rye mcp install vscode --scope project",
+        "rye mcp install codex --dry-run",
+        "rye mcp install claude-code --yes",
+    ],
+)
+UNINSTALL = CommandSpec(_configure_uninstall, _uninstall, ["rye mcp uninstall cursor"])
+LIST_CLIENTS = CommandSpec(no_arguments, _list, ["rye mcp list-clients"])

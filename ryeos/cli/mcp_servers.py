@@ -17,6 +17,7 @@ from lillux.beneath import open_folder
 from lillux.errors import as_word
 from lillux.files import read_bytes, remove_file
 from lillux.values import dataclass
+from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
 from ryeos.app.imports import propose
 from ryeos.app.output import one_line
 from ryeos.app.server_tools import (
@@ -41,11 +42,10 @@ from ryeos.app.server_tools import (
     write_unsigned,
 )
 from ryeos.app.workspace import Rye
-from ryeos.cli.arguments import Arguments
 from ryeos.cli.asking import is_agreed, painted
 from ryeos.cli.review import is_agents, needs_person
 from ryeos.cli.run import live_stderr, show
-from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals
+from ryeos.cli.session import Session, cancelled_by_signals
 from ryeos.imports.server_items import RUNTIMES, ServerOptions, server_text, valid_server_id
 from ryeos.items.errors import (
     Answer,
@@ -127,10 +127,6 @@ def _options(session: Session) -> ServerOptions:
         bearer=arguments.bearer,
         timeout_s=arguments.timeout,
     )
-
-
-def _configure_nothing(_: Arguments) -> None:
-    """No arguments of its own."""
 
 
 def _servers(session: Session) -> int:
@@ -427,19 +423,17 @@ def _remove(session: Session) -> int:
     return 0
 
 
-COMMANDS = {
-    "mcp add": CommandSpec(
-        _configure_add,
-        _add,
-        [
-            "rye mcp add time -- uvx mcp-server-time",
-            "rye mcp add github --url https://api.example.com/mcp --bearer GITHUB_TOKEN",
-        ],
-    ),
-    "mcp servers": CommandSpec(_configure_nothing, _servers, ["rye mcp servers"]),
-    "mcp discover": CommandSpec(
-        _configure_discover, _discover, ["rye mcp discover time", "rye mcp discover time --dry-run"]
-    ),
-    "mcp refresh": CommandSpec(_configure_refresh, _refresh, ["rye mcp refresh time --prune"]),
-    "mcp remove": CommandSpec(_configure_remove, _remove, ["rye mcp remove time"]),
-}
+ADD = CommandSpec(
+    _configure_add,
+    _add,
+    [
+        "rye mcp add time -- uvx mcp-server-time",
+        "rye mcp add github --url https://api.example.com/mcp --bearer GITHUB_TOKEN",
+    ],
+)
+SERVERS = CommandSpec(no_arguments, _servers, ["rye mcp servers"])
+DISCOVER = CommandSpec(
+    _configure_discover, _discover, ["rye mcp discover time", "rye mcp discover time --dry-run"]
+)
+REFRESH = CommandSpec(_configure_refresh, _refresh, ["rye mcp refresh time --prune"])
+REMOVE = CommandSpec(_configure_remove, _remove, ["rye mcp remove time"])

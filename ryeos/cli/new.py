@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lillux.files import create_file, make_directory
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.config_templates import CONFIGS
 from ryeos.app.output import one_line
 from ryeos.app.templates import TEMPLATES, Template
-from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import CommandSpec, Session
+from ryeos.cli.session import Session
 from ryeos.items.errors import InvalidRefError, RyeError, UsageError, target_exists_error
 from ryeos.items.refs import PROJECT, USER, ItemRef, Kind, Reference, Space, parse_reference
 from ryeos.trust.keys import require_user_space
@@ -123,16 +123,14 @@ def _notes(session: Session, ref: ItemRef) -> Iterator[str]:
         yield f"{ref} hides {one_line(str(location.path))} ({location.space.label})"
 
 
-COMMANDS = {
-    "new": CommandSpec(
-        _configure,
-        _run,
-        [
-            "rye new tool mine/hello",
-            "rye new tool mine/count --language bash",
-            "rye new directive mine/review",
-            "rye new knowledge mine/style --space user",
-            "rye new config execution/execution",
-        ],
-    ),
-}
+NEW = CommandSpec(
+    _configure,
+    _run,
+    [
+        "rye new tool mine/hello",
+        "rye new tool mine/count --language bash",
+        "rye new directive mine/review",
+        "rye new knowledge mine/style --space user",
+        "rye new config execution/execution",
+    ],
+)

@@ -10,9 +10,9 @@ from lillux.digests import sha256_hex
 from lillux.files import FileTooLargeError, file_system_error, make_directory, read_bytes
 from lillux.signing import MAX_PEM_BYTES, compute_key_fingerprint, verify_signature
 from lillux.values import dataclass, replace
+from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
 from ryeos.app.output import utc_text
-from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import CommandSpec, Session, packed_program, program_path
+from ryeos.cli.session import Session, packed_program, program_path
 from ryeos.items.errors import (
     IntegrityError,
     RyeError,
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 
 
 # --- self commands --------------------------------------------------------------------------------
-
-
-def _configure_where(_: Arguments) -> None:
-    """No arguments of its own."""
 
 
 def _configure_extract(parser: Arguments) -> None:
@@ -425,17 +421,11 @@ def project_reason(session: Session) -> str:
     return "the current folder" if path == Path.cwd() else "the nearest folder with .ai"
 
 
-COMMANDS = {
-    "self where": CommandSpec(
-        _configure_where, _where, ["rye self where", "rye self where --json"]
-    ),
-    "self extract": CommandSpec(_configure_extract, _extract, ["rye self extract rye-inside"]),
-    "self clean": CommandSpec(
-        _configure_clean, _clean, ["rye self clean --dry-run", "rye self clean"]
-    ),
-    "self verify": CommandSpec(
-        _configure_verify,
-        _run,
-        ["rye self verify", "rye self verify downloads/rye.pyz --key publisher.pem"],
-    ),
-}
+WHERE = CommandSpec(no_arguments, _where, ["rye self where", "rye self where --json"])
+EXTRACT = CommandSpec(_configure_extract, _extract, ["rye self extract rye-inside"])
+CLEAN = CommandSpec(_configure_clean, _clean, ["rye self clean --dry-run", "rye self clean"])
+VERIFY = CommandSpec(
+    _configure_verify,
+    _run,
+    ["rye self verify", "rye self verify downloads/rye.pyz --key publisher.pem"],
+)

@@ -10,10 +10,10 @@ from lillux import dsse
 from lillux.errors import LilluxError, as_word
 from lillux.files import read_bytes, write_atomic
 from lillux.signing import KeyNotFoundError, canonical_public_pem, compute_key_digest
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.output import one_line, steers_nothing, utc_text
-from ryeos.cli.arguments import Arguments
 from ryeos.cli.chain import rights_text
-from ryeos.cli.session import CommandSpec, Session
+from ryeos.cli.session import Session
 from ryeos.items.errors import RyeError, UsageError
 from ryeos.items.refs import USER
 from ryeos.run.receipt_key import MAX_STATEMENT_BYTES, is_vouched, signers
@@ -434,17 +434,15 @@ def _export(session: Session) -> int:
     return 0
 
 
-COMMANDS = {
-    "receipts list": CommandSpec(_configure_list, _list, ["rye receipts list --item mine/report"]),
-    "receipts show": CommandSpec(_configure_one, _show, ["rye receipts show 3f2a"]),
-    "receipts verify": CommandSpec(
-        _configure_verify,
-        _verify,
-        ["rye receipts verify", "rye receipts verify run.json --key 3a5f9c2e71d04b86"],
-    ),
-    "receipts export": CommandSpec(
-        _configure_export,
-        _export,
-        ["rye receipts export 3f2a", "rye receipts export 3f2a --format slsa --out run.json"],
-    ),
-}
+LIST = CommandSpec(_configure_list, _list, ["rye receipts list --item mine/report"])
+SHOW = CommandSpec(_configure_one, _show, ["rye receipts show 3f2a"])
+VERIFY = CommandSpec(
+    _configure_verify,
+    _verify,
+    ["rye receipts verify", "rye receipts verify run.json --key 3a5f9c2e71d04b86"],
+)
+EXPORT = CommandSpec(
+    _configure_export,
+    _export,
+    ["rye receipts export 3f2a", "rye receipts export 3f2a --format slsa --out run.json"],
+)

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from lillux.errors import LilluxError
+from ryeos.app.command_line import Action, Arguments, CommandSpec, no_arguments
 from ryeos.app.output import one_line, utc_text
-from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals
+from ryeos.cli.session import Session, cancelled_by_signals
 from ryeos.items.context import utc_now
 from ryeos.items.errors import RyeError, UsageError
 from ryeos.items.refs import PROJECT, USER, Reference, parse_reference
@@ -36,10 +36,6 @@ TRUSTED_OWNER = "rye-registry"
 
 def _configure_registry(parser: Arguments) -> None:
     take_registry(parser)
-
-
-def _configure_nothing(_: Arguments) -> None:
-    """No arguments of its own."""
 
 
 # --- login, logout --------------------------------------------------------------------------------
@@ -390,40 +386,30 @@ def word(row: Mapping[str, Any], key: str, width: int = 0) -> str:
 # --- registry account -----------------------------------------------------------------------------
 # ``rye registry keys|signers|namespaces``: what an account has on a registry.
 
-KEY_ACTIONS = ("create", "list", "revoke")
-SIGNING_ACTIONS = ("add", "list", "remove")
-NAMESPACE_ACTIONS = ("claim", "list")
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 SCOPES = ("registry:read", "registry:write")
 
 
 def _configure_keys(parser: Arguments) -> None:
     add = parser.add_argument
-    add("action", metavar="ACTION", choices=KEY_ACTIONS, help=", ".join(KEY_ACTIONS))
-    add("name", metavar="NAME", nargs="?", help="create, revoke: what the key is called")
+    add("words", metavar="NAME", nargs="?", help="create, revoke: what the key is called")
     add("--read-only", action="store_true", help="create: it may not publish")
     add("--days", metavar="N", type=int, help="create: it ends after so many days")
     take_registry(parser)
 
 
-def _keys(session: Session) -> int:
-    return _DO[session.arguments.action](session)
-
-
-def _create(session: Session) -> int:
+def _create(session: Session, name: str) -> int:
     arguments = session.arguments
     if arguments.days is not None and arguments.days < 1:
         raise UsageError(f"--days: expected a number from 1 up, found {arguments.days}")
     scopes = list(SCOPES[:1] if arguments.read_only else SCOPES)
-    reply = registry_of(session).create_key(_name(session), scopes, arguments.days)
+    reply = registry_of(session).create_key(_api_key_name(name), scopes, arguments.days)
     session.output.note("it is shown this once: put it where your shell finds it")
     session.output.answer({"status": "success", **_without_status(reply)}, word(reply, "key"))
     return 0
 
 
 def _list(session: Session) -> int:
-    if session.arguments.name:
-        raise UsageError("NAME: expected none for list")
     rows = registry_of(session).keys()
     session.output.answer({"status": "success", "keys": rows}, "\n".join(map(_api_key_line, rows)))
     return 0
@@ -441,8 +427,8 @@ def _api_key_line(row: Mapping[str, Any]) -> str:
     return f"{word(row, 'name'):<16}  {word(row, 'key_prefix')}  {word({'s': said}, 's')}  {state}"
 
 
-def _revoke(session: Session) -> int:
-    name, registry = _name(session), registry_of(session)
+def _revoke(session: Session, typed: str) -> int:
+    name, registry = _api_key_name(typed), registry_of(session)
     keys = registry.keys()
     if name not in {row.get("name") for row in keys}:  # as the list shows it beside the name
         found = {str(row.get("name")) for row in keys if row.get("key_prefix") == name}
@@ -452,20 +438,23 @@ def _revoke(session: Session) -> int:
     return 0
 
 
-def _name(session: Session) -> str:
-    name = session.arguments.name
-    if not name or not is_name(name):
+def _api_key_name(name: str) -> str:
+    if not is_name(name):
         raise UsageError(
             f"NAME: expected the name of an API key, of letters, digits, . _ -, found {name!a:.80}"
         )
-    return str(name)
+    return name
 
 
 def _without_status(reply: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in reply.items() if key != "status"}
 
 
-_DO = {"create": _create, "list": _list, "revoke": _revoke}
+_KEY_ACTIONS = {
+    "create": Action(_create, "NAME"),
+    "list": Action(_list),
+    "revoke": Action(_revoke, "NAME"),
+}
 
 
 # --- keys that the account signs with -------------------------------------------------------------
@@ -473,36 +462,41 @@ _DO = {"create": _create, "list": _list, "revoke": _revoke}
 
 def _configure_signing(parser: Arguments) -> None:
     add = parser.add_argument
-    add("action", metavar="ACTION", choices=SIGNING_ACTIONS, help=", ".join(SIGNING_ACTIONS))
-    add("fingerprint", metavar="FINGERPRINT", nargs="?", help="remove: which key")
+    add("words", metavar="FINGERPRINT", nargs="?", help="remove: which key")
     take_team(parser)
     take_registry(parser)
 
 
-def _signing(session: Session) -> int:
-    arguments = session.arguments
-    if (arguments.action == "remove") is not bool(arguments.fingerprint):
-        raise UsageError("FINGERPRINT: expected for remove, and only there")
+def _add_signer(session: Session) -> None:
+    registry, now = registry_of(session), utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    key = session.rye.signing_key()
+    fingerprint = word(registry.add_signing_key(key, now), "fingerprint")
+    text = f"what you push is checked by your key {key.fingerprint} from now on"
+    session.output.answer({"status": "success", "fingerprint": fingerprint}, text)
+
+
+def _list_signers(session: Session) -> None:
+    keys = registry_of(session).account().get("signing_keys", [])
+    text = "\n".join(word({"f": one}, "f") for one in keys)
+    session.output.answer({"status": "success", "signing_keys": keys}, text)
+
+
+def _remove_signer(session: Session, typed: str) -> None:
     registry = registry_of(session)
-    envelope: dict[str, Any] = {"status": "success"}
-    if arguments.action == "add":
-        now = utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        key = session.rye.signing_key()
-        envelope["fingerprint"] = word(registry.add_signing_key(key, now), "fingerprint")
-        text = f"what you push is checked by your key {key.fingerprint} from now on"
-    elif arguments.action == "remove":
-        fingerprint = typed_fingerprint(arguments.fingerprint)
-        if not _FINGERPRINT.fullmatch(fingerprint):
-            raise UsageError(f"FINGERPRINT: expected 16 hex digits, found {fingerprint[:60]!a}")
-        registry.remove_signing_key(fingerprint)
-        envelope["fingerprint"] = fingerprint
-        owner = "the team" if arguments.team else "your account"
-        text = f"{fingerprint} is no longer a key of {owner}"
-    else:
-        envelope["signing_keys"] = registry.account().get("signing_keys", [])
-        text = "\n".join(word({"f": one}, "f") for one in envelope["signing_keys"])
-    session.output.answer(envelope, text)
-    return 0
+    fingerprint = typed_fingerprint(typed)
+    if not _FINGERPRINT.fullmatch(fingerprint):
+        raise UsageError(f"FINGERPRINT: expected 16 hex digits, found {fingerprint[:60]!a}")
+    registry.remove_signing_key(fingerprint)
+    owner = "the team" if session.arguments.team else "your account"
+    text = f"{fingerprint} is no longer a key of {owner}"
+    session.output.answer({"status": "success", "fingerprint": fingerprint}, text)
+
+
+_SIGNER_ACTIONS = {
+    "add": Action(_add_signer),
+    "list": Action(_list_signers),
+    "remove": Action(_remove_signer, "FINGERPRINT"),
+}
 
 
 # --- namespaces -----------------------------------------------------------------------------------
@@ -510,59 +504,57 @@ def _signing(session: Session) -> int:
 
 def _configure_namespaces(parser: Arguments) -> None:
     add = parser.add_argument
-    add("action", metavar="ACTION", choices=NAMESPACE_ACTIONS, help=", ".join(NAMESPACE_ACTIONS))
-    add("name", metavar="NAME", nargs="?", help="claim: which one")
+    add("words", metavar="NAME", nargs="?", help="claim: which one")
     take_team(parser)
     take_registry(parser)
 
 
-def _namespaces(session: Session) -> int:
-    arguments = session.arguments
-    if (arguments.action == "claim") is not bool(arguments.name):
-        raise UsageError("NAME: expected for claim, and only there")
-    if arguments.action == "claim":
-        name = valid_namespace(arguments.name)
-        is_known = registry_of(session).claim_namespace(name).get("skipped") is True
-        envelope = {"status": "success", "name": name, "unchanged": is_known}
-        owner = f"the team {arguments.team}'s" if arguments.team else "yours"
-        session.output.answer(envelope, f"{name} is {owner}")
-        return 0
+def _claim_namespace(session: Session, typed: str) -> None:
+    name, team = valid_namespace(typed), session.arguments.team
+    is_known = registry_of(session).claim_namespace(name).get("skipped") is True
+    envelope = {"status": "success", "name": name, "unchanged": is_known}
+    owner = f"the team {team}'s" if team else "yours"
+    session.output.answer(envelope, f"{name} is {owner}")
+
+
+def _list_namespaces(session: Session) -> None:
     rows = registry_of(session).namespaces()
     lines = (f"{word(row, 'name'):<24}  {utc_text(word(row, 'claimed_at'))}" for row in rows)
     session.output.answer({"status": "success", "namespaces": rows}, "\n".join(lines))
-    return 0
 
 
-COMMANDS = {
-    "registry login": CommandSpec(
-        _configure_login,
-        _login,
-        [
-            "rye registry login --url https://registry.example --key-env REGISTRY_KEY",
-            "rye registry login --registry work --url https://rye.work.example",
-        ],
-    ),
-    "registry logout": CommandSpec(_configure_registry, _logout, ["rye registry logout"]),
-    "registry status": CommandSpec(
-        _configure_registry, _status, ["rye registry status", "rye registry status --json"]
-    ),
-    "registry pin": CommandSpec(_configure_pin, _pin, ["rye registry pin 07097e6443239d36"]),
-    "registry pins": CommandSpec(_configure_nothing, _pins, ["rye registry pins"]),
-    "registry forget": CommandSpec(_configure_forget, _forget, ["rye registry forget default"]),
-    "registry trust": CommandSpec(
-        _configure_trust, _trust, ["rye registry trust 07097e6443239d36"]
-    ),
-    "registry keys": CommandSpec(
-        _configure_keys,
-        _keys,
-        ["rye registry keys list", "rye registry keys create ci --days 90"],
-    ),
-    "registry signers": CommandSpec(
-        _configure_signing, _signing, ["rye registry signers add", "rye registry signers list"]
-    ),
-    "registry namespaces": CommandSpec(
-        _configure_namespaces,
-        _namespaces,
-        ["rye registry namespaces list", "rye registry namespaces claim ada"],
-    ),
+_NAMESPACE_ACTIONS = {
+    "claim": Action(_claim_namespace, "NAME"),
+    "list": Action(_list_namespaces),
 }
+
+
+LOGIN = CommandSpec(
+    _configure_login,
+    _login,
+    [
+        "rye registry login --url https://registry.example --key-env REGISTRY_KEY",
+        "rye registry login --registry work --url https://rye.work.example",
+    ],
+)
+LOGOUT = CommandSpec(_configure_registry, _logout, ["rye registry logout"])
+STATUS = CommandSpec(
+    _configure_registry, _status, ["rye registry status", "rye registry status --json"]
+)
+PIN = CommandSpec(_configure_pin, _pin, ["rye registry pin 07097e6443239d36"])
+PINS = CommandSpec(no_arguments, _pins, ["rye registry pins"])
+FORGET = CommandSpec(_configure_forget, _forget, ["rye registry forget default"])
+TRUST = CommandSpec(_configure_trust, _trust, ["rye registry trust 07097e6443239d36"])
+KEYS = CommandSpec(
+    _configure_keys,
+    _KEY_ACTIONS,
+    ["rye registry keys list", "rye registry keys create ci --days 90"],
+)
+SIGNERS = CommandSpec(
+    _configure_signing, _SIGNER_ACTIONS, ["rye registry signers add", "rye registry signers list"]
+)
+NAMESPACES = CommandSpec(
+    _configure_namespaces,
+    _NAMESPACE_ACTIONS,
+    ["rye registry namespaces list", "rye registry namespaces claim ada"],
+)

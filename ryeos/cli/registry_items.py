@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lillux.errors import LilluxError, as_word
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.output import one_line, utc_text
-from ryeos.cli.arguments import Arguments
 from ryeos.cli.registry import (
     page_of,
     reference_of,
@@ -18,7 +18,7 @@ from ryeos.cli.registry import (
     total_of,
     word,
 )
-from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals
+from ryeos.cli.session import Session, cancelled_by_signals
 from ryeos.items.context import utc_now
 from ryeos.items.errors import RyeError, UsageError
 from ryeos.items.refs import EXECUTABLE_KINDS, PROJECT, USER, Space
@@ -53,7 +53,7 @@ _RUNS_HINT = (
 
 def _configure_push(parser: Arguments) -> None:
     add = parser.add_argument
-    add("ref", metavar="REF", help="an item of your own, namespace/.../name")
+    add("ref", metavar="REF", help="an item of your own, namespace/.../name", offers="own")
     add("--release", metavar="X.Y.Z", help="expected in its text")
     add("--changelog", metavar="TEXT", default="", help="what is new in it")
     add("--unlisted", action="store_true", help="searches do not find it")
@@ -107,17 +107,6 @@ def _configure_pull(parser: Arguments) -> None:
     add("--print", action="store_true", dest="only_print", help="show it, and write nothing")
     take_space(parser, "where it is written (default: project)")
     take_registry(parser)
-
-
-def release_of_version(arguments: list[str], _: Mapping[str, bool]) -> list[str]:
-    """``--version X`` as ``--release X``: alone it shows the version of this program."""
-    words: list[str] = []
-    for at, one in enumerate(arguments):
-        name, equals, value = one.partition("=")
-        follows = at + 1 < len(arguments) and not arguments[at + 1].startswith("-")
-        is_meant = name == "--version" and (equals or follows)
-        words.append(f"--release{equals}{value}" if is_meant else one)
-    return words
 
 
 def _pull(session: Session) -> int:
@@ -345,7 +334,8 @@ _COLORS = {
 
 
 def _configure(parser: Arguments) -> None:
-    parser.add_argument("ref", metavar="REF", nargs="*", help="only these (default: all)")
+    what = "only these (default: all)"
+    parser.add_argument("ref", metavar="REF", nargs="*", help=what, offers="own")
     take_space(parser, "only this one (default: project and user)")
 
 
@@ -515,39 +505,37 @@ def _updated(
     return {"runs": runs, "author": item.author, "path": str(placing.path(item))}
 
 
-COMMANDS = {
-    "registry push": CommandSpec(
-        _configure_push,
-        _push,
-        ["rye registry push ada/text/upper", "rye registry push ada/text/upper --changelog faster"],
-    ),
-    "registry pull": CommandSpec(
-        _configure_pull,
-        _pull,
-        [
-            "rye registry pull ada/text/upper",
-            "rye registry pull directive:ada/review/code@1.2.0 --space user",
-            "rye registry pull ada/text/upper --print",
-        ],
-        release_of_version,
-    ),
-    "registry search": CommandSpec(
-        _configure_search,
-        _search,
-        ["rye registry search upper case", "rye registry search --namespace ada --type tool"],
-    ),
-    "registry info": CommandSpec(_configure_ref, _info, ["rye registry info ada/text/upper"]),
-    "registry delete": CommandSpec(
-        _configure_delete, _delete, ["rye registry delete ada/text/upper --release 1.0.1"]
-    ),
-    "registry visibility": CommandSpec(
-        _configure_visibility, _visibility, ["rye registry visibility ada/text/upper unlisted"]
-    ),
-    "registry verify": CommandSpec(
-        _configure, _verify, ["rye registry verify", "rye registry verify ada/text/upper"]
-    ),
-    "registry outdated": CommandSpec(_configure, _outdated, ["rye registry outdated"]),
-    "registry update": CommandSpec(
-        _configure_update, _update, ["rye registry update", "rye registry update ada/text/upper"]
-    ),
-}
+PUSH = CommandSpec(
+    _configure_push,
+    _push,
+    ["rye registry push ada/text/upper", "rye registry push ada/text/upper --changelog faster"],
+)
+PULL = CommandSpec(
+    _configure_pull,
+    _pull,
+    [
+        "rye registry pull ada/text/upper",
+        "rye registry pull directive:ada/review/code@1.2.0 --space user",
+        "rye registry pull ada/text/upper --print",
+    ],
+    own_meaning={"--version": "--release"},  # alone it shows the version of this program
+)
+SEARCH = CommandSpec(
+    _configure_search,
+    _search,
+    ["rye registry search upper case", "rye registry search --namespace ada --type tool"],
+)
+INFO = CommandSpec(_configure_ref, _info, ["rye registry info ada/text/upper"])
+DELETE = CommandSpec(
+    _configure_delete, _delete, ["rye registry delete ada/text/upper --release 1.0.1"]
+)
+VISIBILITY = CommandSpec(
+    _configure_visibility, _visibility, ["rye registry visibility ada/text/upper unlisted"]
+)
+VERIFY = CommandSpec(
+    _configure, _verify, ["rye registry verify", "rye registry verify ada/text/upper"]
+)
+OUTDATED = CommandSpec(_configure, _outdated, ["rye registry outdated"])
+UPDATE = CommandSpec(
+    _configure_update, _update, ["rye registry update", "rye registry update ada/text/upper"]
+)

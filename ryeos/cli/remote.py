@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from lillux.signing import compute_key_digest
+from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
 from ryeos.app.output import field_text, one_line, steers_nothing, utc_text
 from ryeos.cli import run
-from ryeos.cli.arguments import Arguments
 from ryeos.cli.remote_run import (
     limit_of,
     linked,
@@ -22,7 +22,7 @@ from ryeos.cli.remote_run import (
     take_remote,
     valid_remote_thread_id,
 )
-from ryeos.cli.session import CommandSpec, Session
+from ryeos.cli.session import Session
 from ryeos.items.errors import TOOL_FAILED, RyeError, UsageError
 from ryeos.items.refs import PROJECT, USER
 from ryeos.remote.apply import AppliedChanges
@@ -47,7 +47,7 @@ _THREADS, _HISTORY = 20, 20
 
 def _configure_execute(parser: Arguments) -> None:
     add = parser.add_argument
-    add("ref", metavar="REF", help="kind:id, or an id")
+    add("ref", metavar="REF", help="kind:id, or an id", offers="refs")
     add("pairs", metavar="k=v", nargs="*", help="text k=v, JSON k:=JSON, a file's text k@FILE")
     add("--params", metavar="JSON|@FILE|-", help="all parameters as one JSON object")
     add("--stdin", action="store_true", help="parameters as JSON on standard input")
@@ -705,63 +705,57 @@ def _relative(path: str, project: Path) -> str:
     return absolute.relative_to(project).as_posix() if absolute.is_relative_to(project) else path
 
 
-COMMANDS = {
-    "remote execute": CommandSpec(
-        _configure_execute,
-        _execute,
-        [
-            "rye remote execute tool:mine/train epochs:=3 --remote gpu",
-            "rye remote execute mine/report --vault-keys API_TOKEN --resign",
-        ],
-    ),
-    "remote status": CommandSpec(
-        lambda _: None, _status, ["rye remote status", "rye remote status --json"]
-    ),
-    "remote threads": CommandSpec(_configure_threads, _threads, ["rye remote threads --limit 5"]),
-    "remote thread": CommandSpec(
-        _configure_thread,
-        _thread,
-        [
-            "rye remote thread rye-remote-tool:mine-train-1767323045000",
-            "rye remote thread rye-remote-tool:mine-train-1767323045000 --wait --timeout 600",
-        ],
-    ),
-    "remote logs": CommandSpec(
-        _configure_logs,
-        _logs,
-        ["rye remote logs rye-remote-tool:mine-train-1767323045000 -f"],
-    ),
-    "remote cancel": CommandSpec(
-        _configure_cancel,
-        _cancel,
-        ["rye remote cancel rye-remote-tool:mine-train-1767323045000"],
-    ),
-    "remote trust-items": CommandSpec(
-        _configure_trust_items,
-        _trust_items,
-        ["rye remote trust-items", "rye remote trust-items --remote gpu --space user --yes"],
-    ),
-    "remote history": CommandSpec(_configure_history, _history, ["rye remote history"]),
-    "remote push": CommandSpec(
-        _configure_push, _push, ["rye remote push", "rye remote push --remote gpu --json"]
-    ),
-    "remote pull": CommandSpec(
-        _configure_pull,
-        _pull,
-        [
-            "rye remote pull",
-            "rye remote pull --thread rye-remote-tool:mine-train-1767323045000",
-        ],
-    ),
-    "remote diff": CommandSpec(
-        _configure_diff, _diff, ["rye remote diff", "rye remote diff --json"]
-    ),
-    "remote resolve": CommandSpec(
-        _configure_resolve,
-        _resolve,
-        [
-            "rye remote resolve src/a.txt --theirs",
-            "rye remote resolve src/a.txt --merged a-merged.txt",
-        ],
-    ),
-}
+EXECUTE = CommandSpec(
+    _configure_execute,
+    _execute,
+    [
+        "rye remote execute tool:mine/train epochs:=3 --remote gpu",
+        "rye remote execute mine/report --vault-keys API_TOKEN --resign",
+    ],
+)
+STATUS = CommandSpec(no_arguments, _status, ["rye remote status", "rye remote status --json"])
+THREADS = CommandSpec(_configure_threads, _threads, ["rye remote threads --limit 5"])
+THREAD = CommandSpec(
+    _configure_thread,
+    _thread,
+    [
+        "rye remote thread rye-remote-tool:mine-train-1767323045000",
+        "rye remote thread rye-remote-tool:mine-train-1767323045000 --wait --timeout 600",
+    ],
+)
+LOGS = CommandSpec(
+    _configure_logs,
+    _logs,
+    ["rye remote logs rye-remote-tool:mine-train-1767323045000 -f"],
+)
+CANCEL = CommandSpec(
+    _configure_cancel,
+    _cancel,
+    ["rye remote cancel rye-remote-tool:mine-train-1767323045000"],
+)
+TRUST_ITEMS = CommandSpec(
+    _configure_trust_items,
+    _trust_items,
+    ["rye remote trust-items", "rye remote trust-items --remote gpu --space user --yes"],
+)
+HISTORY = CommandSpec(_configure_history, _history, ["rye remote history"])
+PUSH = CommandSpec(
+    _configure_push, _push, ["rye remote push", "rye remote push --remote gpu --json"]
+)
+PULL = CommandSpec(
+    _configure_pull,
+    _pull,
+    [
+        "rye remote pull",
+        "rye remote pull --thread rye-remote-tool:mine-train-1767323045000",
+    ],
+)
+DIFF = CommandSpec(_configure_diff, _diff, ["rye remote diff", "rye remote diff --json"])
+RESOLVE = CommandSpec(
+    _configure_resolve,
+    _resolve,
+    [
+        "rye remote resolve src/a.txt --theirs",
+        "rye remote resolve src/a.txt --merged a-merged.txt",
+    ],
+)

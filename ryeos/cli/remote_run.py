@@ -8,8 +8,8 @@ from typing import Any, Protocol, TextIO
 
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
+from ryeos.app.command_line import Arguments
 from ryeos.app.output import one_line, steers_nothing
-from ryeos.cli.arguments import Arguments
 from ryeos.cli.progress import ProgressBar
 from ryeos.cli.session import Session, cancelled_by_signals
 from ryeos.items.errors import Answer, UsageError

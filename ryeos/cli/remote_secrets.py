@@ -7,18 +7,18 @@ line, which every user of the machine can read. None is ever shown.
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 from lillux.errors import as_word
 from lillux.signing import KeyNotFoundError, load_keypair
+from ryeos.app.command_line import Action, Arguments, CommandSpec
 from ryeos.app.output import one_line
 from ryeos.cli import run
-from ryeos.cli.arguments import Arguments
 from ryeos.cli.remote_run import linked, remote_environment, take_remote, take_team, team_of
-from ryeos.cli.session import CommandSpec, Session
+from ryeos.cli.session import Session
 from ryeos.items.errors import EXIT_BY_CODE, TOOL_FAILED, NoSigningKeyError, UsageError
 from ryeos.remote.account import DeliveryCredentials, WebhookClient, deliver
 from ryeos.remote.link import RemoteEnvironment, open_node, remotes_of
@@ -34,7 +34,6 @@ from ryeos.remote.secrets import (
     secret_missing_error,
 )
 
-SECRET_ACTIONS = ("set", "seal", "import", "list", "delete")
 _LOCAL = "your own store"
 
 
@@ -53,7 +52,6 @@ class Keeper(Protocol):
 
 def _configure_secrets(parser: Arguments) -> None:
     add = parser.add_argument
-    add("action", metavar="ACTION", choices=SECRET_ACTIONS, help=", ".join(SECRET_ACTIONS))
     add("words", metavar="NAME|FILE", nargs="*", help="NAME; for import a file of NAME=VALUE lines")
     add("--stdin", action="store_true", help="set, seal: the value is standard input")
     add("--env", action="store_true", help="import: the words are variables of your environment")
@@ -62,15 +60,14 @@ def _configure_secrets(parser: Arguments) -> None:
     take_remote(parser)
 
 
-def _secrets(session: Session) -> int:
+def _require_one_keeper(session: Session) -> None:
     arguments = session.arguments
     if arguments.local and (arguments.remote or arguments.team):
         raise UsageError("--local, --remote or --team: expected one of them")
-    return _SECRET_ACTIONS[arguments.action](session)
 
 
-def _set(session: Session) -> int:
-    name = _one_word(session, "NAME")
+def _set(session: Session, name: str) -> int:
+    _require_one_keeper(session)
     values = {name: _value(session, name)}
     with _kept(session) as (keeper, where):
         keeper.set(values)
@@ -78,11 +75,10 @@ def _set(session: Session) -> int:
     return 0
 
 
-def _seal(session: Session) -> int:
+def _seal(session: Session, name: str) -> int:
     """Print the envelope of a secret, for requests that another user makes."""
     if session.arguments.local:
         raise UsageError("--local: a secret is sealed to a node, expected none or --remote")
-    name = _one_word(session, "NAME")
     value = _value(session, name)
     with remote_environment(session) as around:
         remote = remotes_of(around).resolve(session.arguments.remote)
@@ -94,8 +90,9 @@ def _seal(session: Session) -> int:
     return 0
 
 
-def _import(session: Session) -> int:
-    values, skipped = injectable(_imported_secrets(session))
+def _import(session: Session, *words: str) -> int:
+    _require_one_keeper(session)
+    values, skipped = injectable(_imported_secrets(session, words))
     for name in skipped:
         session.output.warn(f"{name}: reserved, so it is left out")
     with _kept(session) as (keeper, where):
@@ -105,7 +102,6 @@ def _import(session: Session) -> int:
 
 
 def _list_secrets(session: Session) -> int:
-    _no_words(session)
     with _kept(session) as (keeper, where):
         names = keeper.names()
     envelope = {"status": "success", "secrets": list(names), "kept_by": where}
@@ -115,8 +111,7 @@ def _list_secrets(session: Session) -> int:
     return 0
 
 
-def _delete_secret(session: Session) -> int:
-    name = _one_word(session, "NAME")
+def _delete_secret(session: Session, name: str) -> int:
     with _kept(session) as (keeper, where):
         if keeper.delete(name) is False:
             raise secret_missing_error(name, where, flag=" --local")
@@ -125,18 +120,20 @@ def _delete_secret(session: Session) -> int:
     return 0
 
 
-_SECRET_ACTIONS: Mapping[str, Callable[[Session], int]] = {
-    "set": _set,
-    "seal": _seal,
-    "import": _import,
-    "list": _list_secrets,
-    "delete": _delete_secret,
+_NEVER_TYPED = "a value is never typed on the command line, where other users see it"
+_SECRET_ACTIONS = {
+    "set": Action(_set, "NAME", about_more=_NEVER_TYPED),
+    "seal": Action(_seal, "NAME", about_more=_NEVER_TYPED),
+    "import": Action(_import, "FILE|NAME..."),
+    "list": Action(_list_secrets),
+    "delete": Action(_delete_secret, "NAME"),
 }
 
 
 @contextmanager
 def _kept(session: Session) -> Iterator[tuple[Keeper, str]]:
     """What keeps the secrets, and what to call it."""
+    _require_one_keeper(session)
     if session.arguments.local:
         yield local_secrets(session), _LOCAL
         return
@@ -191,16 +188,16 @@ def _value(session: Session, name: str) -> str:
     return getpass(f"value of {name}: ", stream=sys.stderr)
 
 
-def _imported_secrets(session: Session) -> Mapping[str, str]:
-    words = session.arguments.words
+def _imported_secrets(session: Session, words: tuple[str, ...]) -> Mapping[str, str]:
     if not session.arguments.env:
-        path = _one_word(session, "FILE")
+        if len(words) != 1:
+            raise UsageError(f"rye remote secrets import: expected one FILE, found {len(words)}")
         try:
-            return read_env_file(Path(path))
+            return read_env_file(Path(words[0]))
         except FileNotFoundError:
-            command = f"rye remote secrets import {as_word(path)} --env"
+            command = f"rye remote secrets import {as_word(words[0])} --env"
             hint = f"for variables of your environment: {command}"
-            raise UsageError(f"{path}: expected a file, found none", hint=hint) from None
+            raise UsageError(f"{words[0]}: expected a file, found none", hint=hint) from None
     missing = [name for name in words if not session.environ.get(name)]
     if missing or not words:
         found = f"{', '.join(missing)}: not set" if missing else "found no name"
@@ -208,32 +205,14 @@ def _imported_secrets(session: Session) -> Mapping[str, str]:
     return {name: session.environ[name] for name in words}
 
 
-def _one_word(session: Session, what: str) -> str:
-    words = session.arguments.words
-    if len(words) != 1:
-        hint = ""
-        if session.arguments.action in ("set", "seal") and words:
-            hint = "a value is never typed on the command line, where other users see it"
-        action = f"rye remote secrets {session.arguments.action}"
-        raise UsageError(f"{action}: expected one {what}, found {len(words)}", hint=hint)
-    return str(words[0])
-
-
-def _no_words(session: Session) -> None:
-    if session.arguments.words:
-        raise UsageError("rye remote secrets list: expected nothing behind it")
-
-
 # --- remote webhooks ------------------------------------------------------------------------------
 # ``rye remote webhooks list|create|delete|trigger``: runs that others may start with a secret.
 
-WEBHOOK_ACTIONS = ("list", "create", "delete", "trigger")
 SECRET_VARIABLE = "WEBHOOK_SECRET"  # noqa: S105 - a name, no secret
 
 
 def _configure_webhooks(parser: Arguments) -> None:
     add = parser.add_argument
-    add("action", metavar="ACTION", choices=WEBHOOK_ACTIONS, help=", ".join(WEBHOOK_ACTIONS))
     add(
         "words",
         metavar="REF|HOOK",
@@ -249,12 +228,7 @@ def _configure_webhooks(parser: Arguments) -> None:
     take_remote(parser)
 
 
-def _webhooks(session: Session) -> int:
-    return _WEBHOOK_ACTIONS[session.arguments.action](session)
-
-
 def _list_webhooks(session: Session) -> int:
-    _words(session, 0, "nothing behind it")
     with remote_environment(session) as around:
         rows = _hooks(session, around).list()
     session.output.answer(
@@ -272,10 +246,9 @@ def _webhook_line(row: Mapping[str, Any]) -> str:
     return f"{one_line(str(row.get('hook_id')))}  {state:<7}  {item} of {project}{about}"
 
 
-def _create(session: Session) -> int:
+def _create(session: Session, typed: str) -> int:
     """The item is verified here first, as it would be for a run."""
     arguments = session.arguments
-    (typed,) = _words(session, 1, "one REF")
     item_ref, _ = verified_item(session.rye, session.rye.reference(typed))
     names = tuple(name.strip() for name in (arguments.vault_keys or "").split(",") if name.strip())
     with linked(session) as link:
@@ -299,19 +272,15 @@ def _create(session: Session) -> int:
     return 0
 
 
-def _delete_webhook(session: Session) -> int:
-    (hook_id,) = _words(session, 1, "one HOOK")
+def _delete_webhook(session: Session, hook_id: str) -> int:
     with remote_environment(session) as around:
         _hooks(session, around).revoke(hook_id)
     session.output.answer({"status": "success", "revoked": hook_id}, f"revoked {hook_id}")
     return 0
 
 
-def _trigger(session: Session) -> int:
+def _trigger(session: Session, hook_id: str, *pairs: str) -> int:
     arguments = session.arguments
-    if not arguments.words:
-        raise UsageError("rye remote webhooks trigger: expected a HOOK, found none")
-    hook_id, *pairs = arguments.words
     given = run.json_object(arguments.params, "--params") if arguments.params else {}
     parameters = given | run.pairs(pairs)
     secret = session.environ.get(SECRET_VARIABLE, "")
@@ -353,11 +322,11 @@ def _failure(answer: Mapping[str, Any]) -> dict[str, str]:
     return {"error": str(error), "code": str(code)}
 
 
-_WEBHOOK_ACTIONS: Mapping[str, Callable[[Session], int]] = {
-    "list": _list_webhooks,
-    "create": _create,
-    "delete": _delete_webhook,
-    "trigger": _trigger,
+_WEBHOOK_ACTIONS = {
+    "list": Action(_list_webhooks),
+    "create": Action(_create, "REF"),
+    "delete": Action(_delete_webhook, "HOOK"),
+    "trigger": Action(_trigger, "HOOK", "k=v..."),
 }
 
 
@@ -366,36 +335,26 @@ def _hooks(session: Session, around: RemoteEnvironment) -> WebhookClient:
     return WebhookClient(open_node(around, remote, owner=team_of(session)))
 
 
-def _words(session: Session, count: int, what: str) -> tuple[str, ...]:
-    words = session.arguments.words
-    if len(words) != count:
-        action = f"rye remote webhooks {session.arguments.action}"
-        raise UsageError(f"{action}: expected {what}, found {len(words)}")
-    return tuple(words)
-
-
-COMMANDS = {
-    "remote secrets": CommandSpec(
-        _configure_secrets,
-        _secrets,
-        [
-            "rye remote secrets set OPENAI_API_KEY",
-            "rye remote secrets set TOKEN --stdin --remote gpu < token.txt",
-            "rye remote secrets seal TOKEN --stdin < token.txt > envelope.json",
-            "rye remote secrets import .env",
-            "rye remote secrets import OPENAI_API_KEY --env",
-            "rye remote secrets list --local",
-            "rye remote secrets delete TOKEN",
-        ],
-    ),
-    "remote webhooks": CommandSpec(
-        _configure_webhooks,
-        _webhooks,
-        [
-            "rye remote webhooks create tool:mine/deploy --vault-keys DEPLOY_TOKEN",
-            "rye remote webhooks list",
-            "WEBHOOK_SECRET=whsec_... rye remote webhooks trigger wh_0a1b tag=v1",
-            "rye remote webhooks delete wh_0a1b",
-        ],
-    ),
-}
+SECRETS = CommandSpec(
+    _configure_secrets,
+    _SECRET_ACTIONS,
+    [
+        "rye remote secrets set OPENAI_API_KEY",
+        "rye remote secrets set TOKEN --stdin --remote gpu < token.txt",
+        "rye remote secrets seal TOKEN --stdin < token.txt > envelope.json",
+        "rye remote secrets import .env",
+        "rye remote secrets import OPENAI_API_KEY --env",
+        "rye remote secrets list --local",
+        "rye remote secrets delete TOKEN",
+    ],
+)
+WEBHOOKS = CommandSpec(
+    _configure_webhooks,
+    _WEBHOOK_ACTIONS,
+    [
+        "rye remote webhooks create tool:mine/deploy --vault-keys DEPLOY_TOKEN",
+        "rye remote webhooks list",
+        "WEBHOOK_SECRET=whsec_... rye remote webhooks trigger wh_0a1b tag=v1",
+        "rye remote webhooks delete wh_0a1b",
+    ],
+)

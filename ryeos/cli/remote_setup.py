@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from lillux.errors import LilluxError
+from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
 from ryeos.app.output import one_line
-from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import CommandSpec, Session
+from ryeos.cli.session import Session
 from ryeos.items.errors import NoSigningKeyError, RyeError, UsageError
 from ryeos.remote.pins import Pins
 from ryeos.remote.settings import (
@@ -21,10 +21,6 @@ from ryeos.remote.settings import (
     validate_setting,
 )
 from ryeos.trust.keys import SigningKey, require_user_space
-
-
-def _configure_nothing(_: Arguments) -> None:
-    """No arguments of its own."""
 
 
 def _configure_name(parser: Arguments) -> None:
@@ -214,19 +210,15 @@ def _file(session: Session) -> RemotesFile:
     return RemotesFile(user, session.rye.verifier, key)
 
 
-COMMANDS = {
-    "remote add": CommandSpec(
-        _configure_add,
-        _add,
-        [
-            "rye remote add default https://node.example --node-id fp:07097e6443239d36",
-            "rye remote add gpu https://gpu.example --key-env GPU_API_KEY --timeout 600",
-        ],
-    ),
-    "remote list": CommandSpec(
-        _configure_nothing, _list_remotes, ["rye remote list", "rye remote list --json"]
-    ),
-    "remote remove": CommandSpec(_configure_name, _remove, ["rye remote remove gpu"]),
-    "remote pins": CommandSpec(_configure_nothing, _list_pins, ["rye remote pins"]),
-    "remote forget": CommandSpec(_configure_name, _forget, ["rye remote forget gpu"]),
-}
+ADD = CommandSpec(
+    _configure_add,
+    _add,
+    [
+        "rye remote add default https://node.example --node-id fp:07097e6443239d36",
+        "rye remote add gpu https://gpu.example --key-env GPU_API_KEY --timeout 600",
+    ],
+)
+LIST = CommandSpec(no_arguments, _list_remotes, ["rye remote list", "rye remote list --json"])
+REMOVE = CommandSpec(_configure_name, _remove, ["rye remote remove gpu"])
+PINS = CommandSpec(no_arguments, _list_pins, ["rye remote pins"])
+FORGET = CommandSpec(_configure_name, _forget, ["rye remote forget gpu"])

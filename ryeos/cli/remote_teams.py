@@ -1,6 +1,6 @@
 """``rye remote whoami|keys|tokens|teams|projects|move``: people, teams and whose a project is."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -9,10 +9,10 @@ from lillux.fields import is_number
 from lillux.files import read_bytes
 from lillux.http.client import wait_for
 from lillux.signing import MAX_PEM_BYTES, PUBLIC_KEY_FILE, canonical_public_pem
+from ryeos.app.command_line import Action, Arguments, CommandSpec
 from ryeos.app.output import one_line, utc_text
-from ryeos.cli.arguments import Arguments
 from ryeos.cli.remote_run import linked, remote_environment, take_remote, take_team, team_of
-from ryeos.cli.session import CommandSpec, Session
+from ryeos.cli.session import Session
 from ryeos.items.errors import RyeError, UsageError
 from ryeos.remote.account import ROLES, TeamClient, valid_team
 from ryeos.remote.link import RemoteEnvironment, open_node, remotes_of
@@ -29,15 +29,6 @@ def _client(session: Session, team: str = "") -> Iterator[TeamClient]:
     with remote_environment(session) as around:
         remote = remotes_of(around).resolve(session.arguments.remote)
         yield TeamClient(open_node(around, remote, owner=team))
-
-
-def _words(session: Session, command: str, *names: str) -> list[str]:
-    """The words behind an action, one for each name. Raises UsageError."""
-    words = list(session.arguments.words)
-    if len(words) != len(names):
-        usage = " ".join((f"rye remote {command} {session.arguments.action}", *names))
-        raise UsageError(f"expected {' '.join(names) or 'no more words'}", hint=f"usage: {usage}")
-    return words
 
 
 def _cell(row: Mapping[str, Any], name: str) -> str:
@@ -159,7 +150,6 @@ def _poll_sign_in(
 
 def _configure_keys(parser: Arguments) -> None:
     add = parser.add_argument
-    add("action", metavar="ACTION", choices=tuple(_KEY_ACTIONS), help=", ".join(_KEY_ACTIONS))
     add("words", metavar="KEY", nargs="*", help="add: a PEM file, or ed25519:...; remove: fp:...")
     add("--label", metavar="TEXT", default="", help="add: where it is, like laptop")
     add("--scope", metavar="S", action="append", help="add: what for (as the key that adds it)")
@@ -167,13 +157,7 @@ def _configure_keys(parser: Arguments) -> None:
     take_remote(parser)
 
 
-def _keys(session: Session) -> int:
-    _KEY_ACTIONS[session.arguments.action](session)
-    return 0
-
-
 def _list_keys(session: Session) -> None:
-    _words(session, "keys")
     with _client(session) as client:
         found = client.keys()
     rows: _Rows = tuple(row for row in found.get("keys") or () if isinstance(row, dict))
@@ -184,8 +168,7 @@ def _list_keys(session: Session) -> None:
     session.output.answer(envelope, "\n".join(lines))
 
 
-def _add_key(session: Session) -> None:
-    (word,) = _words(session, "keys", "KEY")
+def _add_key(session: Session, word: str) -> None:
     arguments = session.arguments
     public_key = word if word.startswith("ed25519:") else encode_public_key(_pem(word))
     with _client(session) as client:
@@ -205,17 +188,16 @@ def _pem(path: str) -> bytes:
         ) from None
 
 
-def _remove_key(session: Session) -> None:
-    (word,) = _words(session, "keys", "FINGERPRINT")
+def _remove_key(session: Session, word: str) -> None:
     with _client(session) as client:
         client.remove_key(word)
     _done(session, f"{word} counts no longer", removed=word)
 
 
-_KEY_ACTIONS: Mapping[str, Callable[[Session], None]] = {
-    "list": _list_keys,
-    "add": _add_key,
-    "remove": _remove_key,
+_KEY_ACTIONS = {
+    "list": Action(_list_keys),
+    "add": Action(_add_key, "KEY"),
+    "remove": Action(_remove_key, "FINGERPRINT"),
 }
 
 
@@ -224,7 +206,6 @@ _KEY_ACTIONS: Mapping[str, Callable[[Session], None]] = {
 
 def _configure_tokens(parser: Arguments) -> None:
     add = parser.add_argument
-    add("action", metavar="ACTION", choices=tuple(_TOKEN_ACTIONS), help=", ".join(_TOKEN_ACTIONS))
     add("words", metavar="NAME|ID", nargs="*", help="create NAME, revoke ID")
     add("--scope", metavar="S", action="append", help="create: what for (remote:*)")
     add("--role", choices=ROLES, help="create with --team: what it may there (run)")
@@ -233,21 +214,14 @@ def _configure_tokens(parser: Arguments) -> None:
     take_remote(parser)
 
 
-def _tokens(session: Session) -> int:
-    _TOKEN_ACTIONS[session.arguments.action](session)
-    return 0
-
-
 def _list_tokens(session: Session) -> None:
-    _words(session, "tokens")
     with _client(session, team_of(session)) as client:
         rows = client.tokens()
     columns = ("id", "name", "role", "expires_at", "revoked_at")
     _show_rows(session, "tokens", rows, "no tokens", *columns)
 
 
-def _create_token(session: Session) -> None:
-    (name,) = _words(session, "tokens", "NAME")
+def _create_token(session: Session, name: str) -> None:
     arguments = session.arguments
     if arguments.role and not arguments.team:
         raise UsageError("--role: expected --team TEAM beside it")
@@ -260,17 +234,16 @@ def _create_token(session: Session) -> None:
     session.output.answer({"status": "success", **made}, one_line(str(made["token"]), 400))
 
 
-def _revoke_token(session: Session) -> None:
-    (token_id,) = _words(session, "tokens", "ID")
+def _revoke_token(session: Session, token_id: str) -> None:
     with _client(session, team_of(session)) as client:
         client.revoke_token(token_id)
     _done(session, f"{token_id} counts no longer", revoked=token_id)
 
 
-_TOKEN_ACTIONS: Mapping[str, Callable[[Session], None]] = {
-    "list": _list_tokens,
-    "create": _create_token,
-    "revoke": _revoke_token,
+_TOKEN_ACTIONS = {
+    "list": Action(_list_tokens),
+    "create": Action(_create_token, "NAME"),
+    "revoke": Action(_revoke_token, "ID"),
 }
 
 
@@ -279,7 +252,6 @@ _TOKEN_ACTIONS: Mapping[str, Callable[[Session], None]] = {
 
 def _configure_teams(parser: Arguments) -> None:
     add = parser.add_argument
-    add("action", metavar="ACTION", choices=tuple(_TEAM_ACTIONS), help=", ".join(_TEAM_ACTIONS))
     add("words", metavar="WORD", nargs="*", help="TEAM, USER, ROLE: see the examples")
     add("--title", metavar="TEXT", default="", help="create: what it is, for people")
     add("--role", choices=ROLES, help="invite: what the newcomer may (run)")
@@ -288,29 +260,21 @@ def _configure_teams(parser: Arguments) -> None:
     take_remote(parser)
 
 
-def _teams(session: Session) -> int:
-    _TEAM_ACTIONS[session.arguments.action](session)
-    return 0
-
-
 def _list_teams(session: Session) -> None:
-    _words(session, "teams")
     with _client(session) as client:
         rows = client.teams()
     empty = "no teams; make one with: rye remote teams create NAME"
     _show_rows(session, "teams", rows, empty, "team_id", "role")
 
 
-def _create_team(session: Session) -> None:
-    (team,) = _words(session, "teams", "TEAM")
+def _create_team(session: Session, team: str) -> None:
     with _client(session) as client:
         found = client.create(team, session.arguments.title)
     text = f"{valid_team(team)} is there, and you are its admin; next: rye remote move @{team}"
     _done(session, text, team=found)
 
 
-def _show_team(session: Session) -> None:
-    (team,) = _words(session, "teams", "TEAM")
+def _show_team(session: Session, team: str) -> None:
     with _client(session) as client:
         found = client.show(team)
     rows: _Rows = tuple(found["members"])
@@ -319,15 +283,13 @@ def _show_team(session: Session) -> None:
     session.output.answer({"status": "success", **found}, text)
 
 
-def _set_role(session: Session) -> None:
-    team, user, role = _words(session, "teams", "TEAM", "USER", "ROLE")
+def _set_role(session: Session, team: str, user: str, role: str) -> None:
     with _client(session) as client:
         client.set_role(team, user, role)
     _done(session, f"{user} has the role {role} in {team}", team=team, user_id=user, role=role)
 
 
-def _remove_member(session: Session) -> None:
-    team, user = _words(session, "teams", "TEAM", "USER")
+def _remove_member(session: Session, team: str, user: str) -> None:
     with _client(session) as client:
         gone = client.remove(team, user)
     ended = gone.get("cancelled") or []
@@ -335,15 +297,13 @@ def _remove_member(session: Session) -> None:
     _done(session, f"{user} is no longer in {team}{runs}", **gone)
 
 
-def _leave(session: Session) -> None:
-    (team,) = _words(session, "teams", "TEAM")
+def _leave(session: Session, team: str) -> None:
     with _client(session) as client:
         gone = client.remove(team, str(client.account()["user_id"]))
     _done(session, f"you are no longer in {team}", **gone)
 
 
-def _invite(session: Session) -> None:
-    (team,) = _words(session, "teams", "TEAM")
+def _invite(session: Session, team: str) -> None:
     arguments = session.arguments
     with _client(session) as client:
         made = client.invite(team, role=arguments.role, email=arguments.email, days=_days(session))
@@ -355,23 +315,20 @@ def _invite(session: Session) -> None:
     session.output.answer({"status": "success", **made}, one_line(str(made["invitation"]), 400))
 
 
-def _list_invitations(session: Session) -> None:
-    (team,) = _words(session, "teams", "TEAM")
+def _list_invitations(session: Session, team: str) -> None:
     with _client(session) as client:
         rows = client.invitations(team)
     columns = ("id", "role", "email", "expires_at", "ended_at", "used_by")
     _show_rows(session, "invitations", rows, "no invitations", *columns)
 
 
-def _revoke_invitation(session: Session) -> None:
-    team, invitation = _words(session, "teams", "TEAM", "ID")
+def _revoke_invitation(session: Session, team: str, invitation: str) -> None:
     with _client(session) as client:
         client.revoke(team, invitation)
     _done(session, f"{invitation} lets no one in any more", revoked=invitation)
 
 
-def _join(session: Session) -> None:
-    (text,) = _words(session, "teams", "INVITATION")
+def _join(session: Session, text: str) -> None:
     with _client(session) as client:
         joined = client.join(text)
     team = joined.get("team_id")
@@ -379,25 +336,24 @@ def _join(session: Session) -> None:
     _done(session, f"you are {where}", **joined)
 
 
-def _close(session: Session) -> None:
-    (team,) = _words(session, "teams", "TEAM")
+def _close(session: Session, team: str) -> None:
     with _client(session) as client:
         client.close(team)
     _done(session, f"{team} is closed", closed=team)
 
 
-_TEAM_ACTIONS: Mapping[str, Callable[[Session], None]] = {
-    "list": _list_teams,
-    "create": _create_team,
-    "show": _show_team,
-    "set-role": _set_role,
-    "remove": _remove_member,
-    "leave": _leave,
-    "invite": _invite,
-    "invitations": _list_invitations,
-    "revoke": _revoke_invitation,
-    "join": _join,
-    "close": _close,
+_TEAM_ACTIONS = {
+    "list": Action(_list_teams),
+    "create": Action(_create_team, "TEAM"),
+    "show": Action(_show_team, "TEAM"),
+    "set-role": Action(_set_role, "TEAM", "USER", "ROLE"),
+    "remove": Action(_remove_member, "TEAM", "USER"),
+    "leave": Action(_leave, "TEAM"),
+    "invite": Action(_invite, "TEAM"),
+    "invitations": Action(_list_invitations, "TEAM"),
+    "revoke": Action(_revoke_invitation, "TEAM", "ID"),
+    "join": Action(_join, "INVITATION"),
+    "close": Action(_close, "TEAM"),
 }
 
 
@@ -461,48 +417,44 @@ def _show_moved(session: Session, name: str, moved: Mapping[str, Any]) -> None:
     _done(session, f"it is {name} now", **{**moved, "status": "success", "project": name})
 
 
-COMMANDS = {
-    "remote login": CommandSpec(
-        _configure_login, _login, ["rye remote login", "rye remote login --remote gpu"]
-    ),
-    "remote whoami": CommandSpec(take_remote, _whoami, ["rye remote whoami"]),
-    "remote keys": CommandSpec(
-        _configure_keys,
-        _keys,
-        [
-            "rye remote keys list",
-            "rye remote keys add laptop.pem --label laptop",
-            "rye remote keys remove fp:07097e6443239d36",
-        ],
-    ),
-    "remote tokens": CommandSpec(
-        _configure_tokens,
-        _tokens,
-        [
-            "rye remote tokens create ci --expires-days 30",
-            "rye remote tokens create deploy --team acme --role push",
-            "rye remote tokens revoke 3d4c030534b1c1c6",
-        ],
-    ),
-    "remote teams": CommandSpec(
-        _configure_teams,
-        _teams,
-        [
-            "rye remote teams create acme",
-            "rye remote teams invite acme --role push",
-            "rye remote teams join rye_inv_...",
-            "rye remote teams set-role acme 07097e6443239d36 admin",
-            "rye remote teams remove acme 07097e6443239d36",
-        ],
-    ),
-    "remote projects": CommandSpec(
-        _configure_projects,
-        _projects,
-        ["rye remote projects", "rye remote projects --team acme"],
-    ),
-    "remote move": CommandSpec(
-        _configure_move,
-        _move,
-        ["rye remote move @acme", "rye remote move mine --project @acme/app --as app"],
-    ),
-}
+LOGIN = CommandSpec(_configure_login, _login, ["rye remote login", "rye remote login --remote gpu"])
+WHOAMI = CommandSpec(take_remote, _whoami, ["rye remote whoami"])
+KEYS = CommandSpec(
+    _configure_keys,
+    _KEY_ACTIONS,
+    [
+        "rye remote keys list",
+        "rye remote keys add laptop.pem --label laptop",
+        "rye remote keys remove fp:07097e6443239d36",
+    ],
+)
+TOKENS = CommandSpec(
+    _configure_tokens,
+    _TOKEN_ACTIONS,
+    [
+        "rye remote tokens create ci --expires-days 30",
+        "rye remote tokens create deploy --team acme --role push",
+        "rye remote tokens revoke 3d4c030534b1c1c6",
+    ],
+)
+TEAMS = CommandSpec(
+    _configure_teams,
+    _TEAM_ACTIONS,
+    [
+        "rye remote teams create acme",
+        "rye remote teams invite acme --role push",
+        "rye remote teams join rye_inv_...",
+        "rye remote teams set-role acme 07097e6443239d36 admin",
+        "rye remote teams remove acme 07097e6443239d36",
+    ],
+)
+PROJECTS = CommandSpec(
+    _configure_projects,
+    _projects,
+    ["rye remote projects", "rye remote projects --team acme"],
+)
+MOVE = CommandSpec(
+    _configure_move,
+    _move,
+    ["rye remote move @acme", "rye remote move mine --project @acme/app --as app"],
+)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from lillux.errors import LilluxError
 from lillux.files import read_bytes
 from lillux.values import replace
+from ryeos.app.command_line import ITEM_FLAG, OWN_FLAG, Arguments, CommandSpec
 from ryeos.app.output import OutputError, escaped, steers_nothing
-from ryeos.cli.arguments import Arguments, PlainArguments, declare_shared
-from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals
+from ryeos.cli.session import Session, cancelled_by_signals
 from ryeos.items.errors import ONLY_FAILED, Answer, UsageError
 from ryeos.run.model import ExecutionRequest, ThreadRequest
 from ryeos.run.parameters import STEERS
@@ -31,15 +31,16 @@ MAX_INPUT_BYTES = 64 * 1024 * 1024
 _JSON_HINT = """quote it for the shell, like n:=3 or --params '{"n": 3}'"""
 
 
-def configure(parser: Arguments) -> None:
-    """Declare the arguments of a run."""
+def configure(parser: Arguments, refs: str = "refs|paths", parameters: str = "") -> None:
+    """Declare the arguments of a run, and what completion offers for the first ones."""
     add = parser.add_argument
-    add("ref", metavar="REF", help="kind:id, an id, or the path of an item file")
+    add("ref", metavar="REF", help="kind:id, an id, or the path of an item file", offers=refs)
     add(
         "pairs",
         metavar="k=v",
         nargs="*",
         help="k=v or --k v as the item's schema says, JSON k:=JSON, a file's text k@FILE",
+        offers=parameters,
     )
     add("--params", metavar="JSON|@FILE|-", help="all parameters as one JSON object")
     add("--stdin", action="store_true", help="parameters as JSON on standard input")
@@ -59,7 +60,7 @@ def configure(parser: Arguments) -> None:
 
 
 def _configure_run(parser: Arguments) -> None:
-    configure(parser)
+    configure(parser, parameters="parameters")
     parser.add_argument(
         "--inputs", action="store_true", help="show what the item takes; also: rye run REF --help"
     )
@@ -135,7 +136,9 @@ def _require_no_options_of_threads(arguments: SimpleNamespace) -> None:
     from lillux.errors import as_word
 
     names = ", ".join(dict.fromkeys(name for name, _ in options))
-    typed = [one.replace(FLAG, "--", 1) for one in arguments.pairs if not one.startswith(OWN)]
+    typed = [
+        one.replace(ITEM_FLAG, "--", 1) for one in arguments.pairs if not one.startswith(OWN_FLAG)
+    ]
     if arguments.params:
         options.insert(0, ("--params", arguments.params))
     if arguments.target != LOCAL:
@@ -420,11 +423,11 @@ def values_of(texts: Sequence[str], schema: Callable[[], Mapping[str, Any]]) -> 
 
     Raises UsageError; for a flag also what reading the schema raises.
     """
-    own = [text.removeprefix(OWN) for text in texts if text.startswith(OWN)]
+    own = [text.removeprefix(OWN_FLAG) for text in texts if text.startswith(OWN_FLAG)]
     if own:
         _require_meant(own, _readable(schema))
-        texts = [text for text in texts if not text.startswith(OWN)]
-    if any(text.startswith(FLAG) for text in texts):  # it means nothing without the schema
+        texts = [text for text in texts if not text.startswith(OWN_FLAG)]
+    if any(text.startswith(ITEM_FLAG) for text in texts):  # it means nothing without the schema
         return pairs_by_schema(texts, schema())
     if any("=" in text for text in texts):
         return pairs_by_schema(texts, _readable(schema))
@@ -458,58 +461,9 @@ def colliding_parameter(flag: str, schema: Mapping[str, Any]) -> str:
 # --- parameters by schema -------------------------------------------------------------------------
 # ``k=v`` and ``--k v`` mean what the item's schema says of k: text stays text where it may be text.
 
-FLAG = "\x01"
-"""Marks a word that was typed as a flag and is not one of ``rye run``."""
-OWN = "\x02"
-"""Stands before the name of an option of ``rye run`` that was typed behind the item."""
 _OPEN = frozenset({"oneOf", "anyOf", "allOf", "$ref", "const", "enum"})
 _MAX_REFERENCES = 16
 _JSON_TYPES = frozenset({"number", "integer", "boolean", "array", "object", "null"})
-
-
-def prepare(arguments: list[str], flags: Mapping[str, bool]) -> list[str]:
-    """The arguments with ``REF --help`` as ``--inputs``, and flags of the item marked as such.
-
-    ``flags`` are those of the command, with whether a value follows. Before the item they are the
-    command's; behind it too, and are named once more at the end (`OWN`), since the item may have a
-    parameter of that name; behind ``--`` every ``--name`` is the item's.
-    """
-    prepared: list[str] = []
-    own: list[str] = []
-    has_ref, skips = False, False
-    for at, argument in enumerate(arguments):
-        if argument == "--":
-            rest = arguments[at + 1 :]
-            skipped = 0 if has_ref else 1
-            marked = [*rest[:skipped], *map(_marked_flag, rest[skipped:])]
-            return [*_with_own(prepared, own, lacks_value=skips), "--", *marked]
-        if skips or not argument.startswith("-") or argument == "-":
-            has_ref = has_ref or not skips
-            skips = False
-            prepared.append(argument)
-            continue
-        name = argument.partition("=")[0]
-        if has_ref and argument in {"-h", "--help"}:
-            prepared.append("--inputs")
-        elif name in flags or not has_ref or not name.startswith("--"):
-            skips = flags.get(argument, False)
-            prepared.append(argument)
-            if has_ref and name.startswith("--"):
-                own.append(f"{OWN}{name}")
-        else:
-            prepared.append(_marked_flag(argument))
-    return _with_own(prepared, own, lacks_value=skips)
-
-
-def _with_own(prepared: Sequence[str], own: Sequence[str], *, lacks_value: bool) -> list[str]:
-    """The arguments with the names of our own options, none of which is the value of the last."""
-    end = len(prepared) - lacks_value
-    return [*prepared[:end], *own, *prepared[end:]]
-
-
-def _marked_flag(argument: str) -> str:
-    is_flag = argument.startswith("--") and len(argument) > len("--")
-    return f"{FLAG}{argument.removeprefix('--')}" if is_flag else argument
 
 
 def pairs_by_schema(texts: Sequence[str], schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -524,14 +478,14 @@ def pairs_by_schema(texts: Sequence[str], schema: Mapping[str, Any]) -> dict[str
     }
     words = iter(texts)
     for text in words:
-        if text.startswith(FLAG):
-            name, equals, value = text.removeprefix(FLAG).partition("=")
+        if text.startswith(ITEM_FLAG):
+            name, equals, value = text.removeprefix(ITEM_FLAG).partition("=")
             name = _property(name, rules)
             if not equals and _types(rules[name]) == {"boolean"}:
                 values[name] = True
                 continue
-            value = value if equals else next(words, FLAG)
-            if value.startswith(FLAG):
+            value = value if equals else next(words, ITEM_FLAG)
+            if value.startswith(ITEM_FLAG):
                 raise UsageError(f"--{name}: expected a value", hint=f"--{name}=VALUE")
             values[name] = _with_word(values.get(name), value, rules[name])
             continue
@@ -681,10 +635,9 @@ def _readable(schema: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
 
 def own_flags() -> dict[str, bool]:
     """The options of ``rye run``, and whether a value follows each."""
-    flags = PlainArguments()
-    _configure_run(flags)
-    declare_shared(flags, has_project=False)
-    return flags.takes_value()
+    from ryeos.app.commands import plain_arguments
+
+    return plain_arguments(RUN).takes_value
 
 
 def _show_inputs(session: Session) -> int:
@@ -829,24 +782,22 @@ def live_stderr(chunk: bytes) -> None:
     sys.stderr.buffer.flush()
 
 
-COMMANDS = {
-    "run": CommandSpec(
-        _configure_run,
-        run,
-        [
-            "rye run rye/bash/bash command='ls -la'",
-            "rye run mine/resize width=640 image@photo.txt",
-            "rye run mine/resize --help",
-            "rye run mine/resize --width 640",
-            "echo '{\"width\": 640}' | rye run mine/resize --params -",
-            "rye run directive:mine/review --dry-run",
-            "rye run mine/report --sandbox network=none",
-            "rye run mine/report --receipt on",
-            "rye run mine/build --async",
-        ],
-        prepare,
-    )
-}
+RUN = CommandSpec(
+    _configure_run,
+    run,
+    [
+        "rye run rye/bash/bash command='ls -la'",
+        "rye run mine/resize width=640 image@photo.txt",
+        "rye run mine/resize --help",
+        "rye run mine/resize --width 640",
+        "echo '{\"width\": 640}' | rye run mine/resize --params -",
+        "rye run directive:mine/review --dry-run",
+        "rye run mine/report --sandbox network=none",
+        "rye run mine/report --receipt on",
+        "rye run mine/build --async",
+    ],
+    takes_item_flags=True,
+)
 
 
 # --- tool output ----------------------------------------------------------------------------------

@@ -11,11 +11,11 @@ from lillux.run_folders import temporary_base
 from lillux.sandbox import program_places, system_places
 from lillux.supervisor import can_supervise
 from lillux.values import dataclass, replace
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.workspace import Rye
-from ryeos.cli.arguments import Arguments
 from ryeos.cli.chain import agents_may, agents_text, rights_text
 from ryeos.cli.run import parameters, timeout
-from ryeos.cli.session import CommandSpec, Session
+from ryeos.cli.session import Session
 from ryeos.items.errors import Answer, RyeError, UsageError
 from ryeos.items.refs import Kind, Reference
 from ryeos.items.rights import LOOPBACK, Entries, Rights, fits_variable
@@ -193,7 +193,7 @@ def block(rights: Rights, suffix: str) -> str:
 
 
 def _configure_show(parser: Arguments) -> None:
-    parser.add_argument("ref", metavar="REF", help="a tool")
+    parser.add_argument("ref", metavar="REF", help="a tool", offers="tools")
 
 
 def _show(session: Session) -> int:
@@ -214,7 +214,8 @@ def _show(session: Session) -> int:
 
 def _configure_suggest(parser: Arguments) -> None:
     add = parser.add_argument
-    add("ref", metavar="TOOL", help="a signed tool; it is run once, with all rights that you have")
+    what = "a signed tool; it is run once, with all rights that you have"
+    add("ref", metavar="TOOL", help=what, offers="tools")
     add("pairs", metavar="k=v", nargs="*", help="its parameters, as of: rye run")
     add("--params", metavar="JSON|@FILE|-", help="all parameters as one JSON object")
     add("--stdin", action="store_true", help="parameters as JSON on standard input")
@@ -258,9 +259,7 @@ def _tool(session: Session) -> Reference:
     return replace(reference, kind=Kind.TOOL, id=chain.tool.item_id)
 
 
-COMMANDS = {
-    "sandbox show": CommandSpec(_configure_show, _show, ["rye sandbox show rye/web/fetch"]),
-    "sandbox suggest": CommandSpec(
-        _configure_suggest, _suggest, ["rye sandbox suggest mine/report month=2026-10"]
-    ),
-}
+SHOW = CommandSpec(_configure_show, _show, ["rye sandbox show rye/web/fetch"])
+SUGGEST = CommandSpec(
+    _configure_suggest, _suggest, ["rye sandbox suggest mine/report month=2026-10"]
+)

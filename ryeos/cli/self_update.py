@@ -22,7 +22,7 @@ from lillux.files import file_system_error, read_bytes, write_atomic
 from lillux.signing import compute_key_fingerprint, verify_signature
 from lillux.values import dataclass
 from ryeos import __version__
-from ryeos.cli.arguments import Arguments
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.cli.program import (
     MAX_BESIDE_BYTES,
     MAX_CONTENTS_BYTES,
@@ -30,7 +30,7 @@ from ryeos.cli.program import (
     require_packed_program,
     wanted_key,
 )
-from ryeos.cli.session import CommandSpec, Session
+from ryeos.cli.session import Session
 from ryeos.items.errors import (
     IntegrityError,
     RyeError,
@@ -285,13 +285,11 @@ def _put(path: Path, data: bytes, beside: Mapping[str, bytes | None]) -> None:
             place.unlink(missing_ok=True)  # it was of the old file
 
 
-COMMANDS = {
-    "self update": CommandSpec(
-        _configure,
-        _update,
-        [
-            "rye self update https://example.com/rye/latest --check",
-            "rye self update ~/downloads/rye-0.2.0",
-        ],
-    ),
-}
+UPDATE = CommandSpec(
+    _configure,
+    _update,
+    [
+        "rye self update https://example.com/rye/latest --check",
+        "rye self update ~/downloads/rye-0.2.0",
+    ],
+)

@@ -13,9 +13,9 @@ from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.values import dataclass, field
 from ryeos import __version__
+from ryeos.app.command_line import CommandSpec, with_item_flags, with_own_meaning
+from ryeos.app.commands import plain_arguments
 from ryeos.app.output import Output
-from ryeos.cli.arguments import Arguments, PlainArguments, declare_shared
-from ryeos.cli.commands import CommandEntry
 
 TYPE_CHECKING = False  # importing typing costs more than this start may take
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ryeos.agent.records import AgentRecords
+    from ryeos.app.command_line import CommandEntry
     from ryeos.app.workspace import Rye
     from ryeos.cli.asking import Asking
     from ryeos.items.context import Context
@@ -257,32 +258,13 @@ def own_program(context: Context) -> Program:
     return Program(argv=own_words(), flags=tuple(flags), env=env, cwd=context.cwd)
 
 
-Configure = Callable[[Arguments], None]
-Run = Callable[[Session], int]
-
-
-@dataclass(frozen=True, slots=True)
-class CommandSpec:
-    """A command: what it takes, what it does, and examples for its help.
-
-    ``refused`` gets what keeps it from its work, where standard error is not enough.
-    ``prepare`` gets the arguments, and the command's flags: whether a value follows each.
-    """
-
-    configure: Configure
-    run: Run
-    examples: Sequence[str] = ()
-    prepare: Callable[[list[str], Mapping[str, bool]], list[str]] | None = None
-    refused: Callable[[LilluxError], None] | None = None
-
-
 def run_command(
     command: CommandSpec, entry: CommandEntry, arguments: list[str], bundle: BundleHome | None
 ) -> int:
     """Parse the arguments and run the command."""
     session: Session | None = None
     try:
-        parsed = _parse_arguments(command, entry, arguments)
+        parsed = _read_arguments(command, entry, arguments)
         output = Output(
             as_json=parsed.json, quiet=parsed.quiet, color=parsed.color, environ=os.environ
         )
@@ -292,8 +274,9 @@ def run_command(
 
             bundle = own_bundle()
         session = Session(parsed, output, bundle)
-        with _spinner(entry, output):
-            return command.run(session)
+        with _spinner(command, output):
+            status: int | None = command.carry_out(parsed, f"rye {entry.words}", session)
+            return status or 0
     except LilluxError as error:
         if session and _searched_project(error):
             _say_no_project(session, error)
@@ -356,13 +339,9 @@ def is_writable(folder: Path) -> bool:
     return os.access(above, os.W_OK | os.X_OK)
 
 
-# Commands that run until the user ends them, have a screen of their own, or answer at once.
-_WITHOUT_SPINNER = frozenset({"completion", "dev", "edit", "help", "mcp", "version"})
-
-
-def _spinner(entry: CommandEntry, output: Output) -> AbstractContextManager[object]:
+def _spinner(command: CommandSpec, output: Output) -> AbstractContextManager[object]:
     """A spinner on a terminal, for a command that is silent for long."""
-    is_silent = output.as_json or output.quiet or entry.words in _WITHOUT_SPINNER
+    is_silent = output.as_json or output.quiet or not command.has_spinner
     if is_silent or os.environ.get("TERM") == "dumb" or not sys.stderr.isatty():
         return nullcontext()
     from ryeos.cli.progress import Spinner
@@ -370,19 +349,20 @@ def _spinner(entry: CommandEntry, output: Output) -> AbstractContextManager[obje
     return Spinner(sys.stderr)
 
 
-def _parse_arguments(
-    command: CommandSpec, entry: CommandEntry, arguments: list[str]
+def _read_arguments(
+    spec: CommandSpec, entry: CommandEntry, arguments: list[str]
 ) -> SimpleNamespace:
-    plain = PlainArguments()
-    command.configure(plain)
-    declare_shared(plain, has_project=plain.takes("--project"))
-    if command.prepare:
-        arguments = command.prepare(arguments, plain.takes_value())
+    """The values of a command line. Raises UsageError; ends the program for ``--help``."""
+    plain = plain_arguments(spec)
+    if spec.takes_item_flags:
+        arguments = with_item_flags(arguments, plain.takes_value)
+    if spec.own_meaning:
+        arguments = with_own_meaning(arguments, plain.takes_value, spec.own_meaning)
     values = plain.parse(arguments)
     if values is None:
         from ryeos.cli.parser import parse
 
-        values = parse(entry, command.configure, command.examples, arguments)
+        values = parse(entry, spec, arguments)
     return values
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError, as_word
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.output import one_line, utc_text
 from ryeos.app.proposals import (
     DROPPED,
@@ -32,10 +33,9 @@ from ryeos.app.sign import (
 )
 from ryeos.app.verbs import project_of
 from ryeos.app.workspace import Rye
-from ryeos.cli.arguments import Arguments
 from ryeos.cli.asking import painted
 from ryeos.cli.review import DROP, QUIT, SKIP, YES, decide_each, decide_one, needs_person
-from ryeos.cli.session import CommandSpec, Session
+from ryeos.cli.session import Session
 from ryeos.items.errors import (
     Answer,
     ApprovalRequiredError,
@@ -64,7 +64,8 @@ from ryeos.trust.verify import Target
 
 def _configure_sign(parser: Arguments) -> None:
     add = parser.add_argument
-    add("what", metavar="REF|GLOB|PATH", nargs="+", help="tool:a/b, 'tool:a/**', a/b, or a file")
+    what = "tool:a/b, 'tool:a/**', a/b, or a file"
+    add("what", metavar="REF|GLOB|PATH", nargs="+", help=what, offers="own|paths")
     add(
         "--space",
         choices=(PROJECT, USER, SYSTEM),
@@ -183,7 +184,8 @@ _COLORS = {VALID: "green", SKIPPED: "dim", "unsigned": "yellow"}
 
 def _configure_verify(parser: Arguments) -> None:
     add = parser.add_argument
-    add("what", metavar="REF|GLOB|PATH", nargs="*", help="default: the project's items")
+    what = "default: the project's items"
+    add("what", metavar="REF|GLOB|PATH", nargs="*", help=what, offers="refs|paths")
     add("--all", action="store_true", help="every item of every space")
 
 
@@ -417,37 +419,35 @@ def _sign_proposal(
     return {**row, "state": SIGNED}
 
 
-COMMANDS = {
-    "sign": CommandSpec(
-        _configure_sign,
-        _run_sign,
-        [
-            "rye sign tool:mine/hello",
-            "rye sign 'tool:mine/**' --dry-run",
-            "rye sign .ai/directives/mine/review.md",
-            "rye sign directive:review --space user",
-        ],
-    ),
-    "verify": CommandSpec(
-        _configure_verify,
-        _run_verify,
-        [
-            "rye verify",
-            "rye verify tool:mine/hello",
-            "rye verify --all --json",
-            "rye verify ./unpacked-package",
-        ],
-    ),
-    "approve": CommandSpec(
-        _configure,
-        _run,
-        [
-            "rye approve",
-            "rye approve --list",
-            "rye approve --list --diff",
-            "rye approve tool:shop/total",
-            "rye approve --all",
-            "rye approve --drop 1f0c9a77d2b4",
-        ],
-    ),
-}
+SIGN = CommandSpec(
+    _configure_sign,
+    _run_sign,
+    [
+        "rye sign tool:mine/hello",
+        "rye sign 'tool:mine/**' --dry-run",
+        "rye sign .ai/directives/mine/review.md",
+        "rye sign directive:review --space user",
+    ],
+)
+VERIFY = CommandSpec(
+    _configure_verify,
+    _run_verify,
+    [
+        "rye verify",
+        "rye verify tool:mine/hello",
+        "rye verify --all --json",
+        "rye verify ./unpacked-package",
+    ],
+)
+APPROVE = CommandSpec(
+    _configure,
+    _run,
+    [
+        "rye approve",
+        "rye approve --list",
+        "rye approve --list --diff",
+        "rye approve tool:shop/total",
+        "rye approve --all",
+        "rye approve --drop 1f0c9a77d2b4",
+    ],
+)

@@ -6,16 +6,12 @@ from time import time
 
 from lillux.store import StoredEntry
 from lillux.store_files import ObjectKind
-from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import CommandSpec, Session
+from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
+from ryeos.cli.session import Session
 from ryeos.graph.run_log import RunPlace, run_place
 from ryeos.graph.run_store import roots_of_runs
 from ryeos.items.errors import UsageError
 from ryeos.sync.garbage import GRACE_S, collect_garbage
-
-
-def _configure_show(_: Arguments) -> None:
-    """No arguments of its own."""
 
 
 def _configure_gc(parser: Arguments) -> None:
@@ -84,7 +80,5 @@ def _total(stored: Iterable[StoredEntry]) -> tuple[int, int]:
     return len(sizes), sum(sizes)
 
 
-COMMANDS = {
-    "store show": CommandSpec(_configure_show, _show, ["rye store show"]),
-    "store gc": CommandSpec(_configure_gc, _gc, ["rye store gc --dry-run", "rye store gc"]),
-}
+SHOW = CommandSpec(no_arguments, _show, ["rye store show"])
+GC = CommandSpec(_configure_gc, _gc, ["rye store gc --dry-run", "rye store gc"])

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.files import write_atomic
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.item_tests import (
     CaseResult,
     CaseState,
@@ -16,8 +17,7 @@ from ryeos.app.item_tests import (
     run_cases,
 )
 from ryeos.app.output import one_line
-from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import CommandSpec, Session, cancelled_by_signals
+from ryeos.cli.session import Session, cancelled_by_signals
 from ryeos.items.errors import UsageError
 
 INTERRUPTED = 130
@@ -26,7 +26,8 @@ _COLORS = {CaseState.PASSED: "green", CaseState.FAILED: "red", CaseState.SKIPPED
 
 def _configure_test(parser: Arguments) -> None:
     add = parser.add_argument
-    add("what", metavar="REF|GLOB", nargs="*", help="tools; without one all of the project")
+    what = "tools; without one all of the project"
+    add("what", metavar="REF|GLOB", nargs="*", help=what, offers="tools")
     add("-k", "--containing", metavar="TEXT", help="only cases with this in id or name")
     add("--list", action="store_true", help="say which cases there are, run none")
     add("--junit", metavar="FILE", help="write the results as JUnit's XML too")
@@ -99,10 +100,8 @@ def _show_tests(session: Session, results: list[CaseResult]) -> int:
     return 1 if has_failed else 0
 
 
-COMMANDS = {
-    "test": CommandSpec(
-        _configure_test,
-        _run_test,
-        ["rye test", "rye test mine/hello", "rye test 'shop/**' -k price --junit results.xml"],
-    )
-}
+TEST = CommandSpec(
+    _configure_test,
+    _run_test,
+    ["rye test", "rye test mine/hello", "rye test 'shop/**' -k price --junit results.xml"],
+)

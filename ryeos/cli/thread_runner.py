@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.values import replace
-from ryeos.cli.arguments import Arguments
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.cli.run import (
     MAX_INPUT_BYTES,
     ToolOutput,
@@ -22,7 +22,7 @@ from ryeos.cli.run import (
     show_rest,
     undo_ignored_child_signals,
 )
-from ryeos.cli.session import CommandSpec, Session
+from ryeos.cli.session import Session
 from ryeos.items.errors import Answer, UsageError, error_answer
 from ryeos.items.refs import parse_reference
 from ryeos.run.thread_registry import ThreadRegistry, write_document
@@ -141,4 +141,4 @@ def _finish(
     write_document(registry, payload.thread_id)
 
 
-COMMANDS = {"_thread": CommandSpec(_configure, _run)}
+THREAD = CommandSpec(_configure, _run)

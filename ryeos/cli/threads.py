@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from lillux.errors import LilluxError
 from lillux.files import file_system_error
 from lillux.values import replace
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.output import field_text, one_line, utc_text
-from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import CommandSpec, Session, interrupt_on_signals
+from ryeos.cli.session import Session, interrupt_on_signals
 from ryeos.items.errors import TOOL_FAILED, UsageError
 from ryeos.run.thread_control import GRACE_S, ThreadLog, kill_thread, refreshed, wait_for
 from ryeos.run.threads import FORK, Status, Thread, ThreadNotFoundError
@@ -35,7 +35,8 @@ def _configure_list(parser: Arguments) -> None:
 
 
 def _configure_one(parser: Arguments) -> None:
-    parser.add_argument("thread", metavar="ID", help="a thread, or as much of its id as is needed")
+    what = "a thread, or as much of its id as is needed"
+    parser.add_argument("thread", metavar="ID", help=what, offers="threads")
 
 
 def _configure_logs(parser: Arguments) -> None:
@@ -274,13 +275,15 @@ TIMED_OUT = 124
 
 def _configure_kill(parser: Arguments) -> None:
     add = parser.add_argument
-    add("thread", metavar="ID", help="a thread, or as much of its id as is needed")
+    what = "a thread, or as much of its id as is needed"
+    add("thread", metavar="ID", help=what, offers="threads")
     add("--grace", metavar="S", type=float, help=f"seconds before it is made to ({GRACE_S:g})")
 
 
 def _configure_wait(parser: Arguments) -> None:
     add = parser.add_argument
-    add("threads", metavar="ID", nargs="+", help="threads, or as much of their ids as is needed")
+    what = "threads, or as much of their ids as is needed"
+    add("threads", metavar="ID", nargs="+", help=what, offers="threads")
     add("--timeout", metavar="S", type=float, help="seconds to wait at most (no limit)")
 
 
@@ -393,20 +396,14 @@ def _seconds(value: float | None, flag: str) -> float | None:
     return value
 
 
-COMMANDS = {
-    "threads list": CommandSpec(
-        _configure_list, _list, ["rye threads list", "rye threads list --active --json"]
-    ),
-    "threads show": CommandSpec(
-        _configure_show, _show, ["rye threads show 9f2c", "rye threads show 9f2c --transcript"]
-    ),
-    "threads logs": CommandSpec(
-        _configure_logs, _logs, ["rye threads logs 9f2c", "rye threads logs 9f2c -f"]
-    ),
-    "threads kill": CommandSpec(
-        _configure_kill, _kill, ["rye threads kill 9f2c", "rye threads kill 9f2c --grace 30"]
-    ),
-    "threads wait": CommandSpec(
-        _configure_wait, _wait, ["rye threads wait 9f2c", "rye threads wait 9f2c 41ab --timeout 60"]
-    ),
-}
+LIST = CommandSpec(_configure_list, _list, ["rye threads list", "rye threads list --active --json"])
+SHOW = CommandSpec(
+    _configure_show, _show, ["rye threads show 9f2c", "rye threads show 9f2c --transcript"]
+)
+LOGS = CommandSpec(_configure_logs, _logs, ["rye threads logs 9f2c", "rye threads logs 9f2c -f"])
+KILL = CommandSpec(
+    _configure_kill, _kill, ["rye threads kill 9f2c", "rye threads kill 9f2c --grace 30"]
+)
+WAIT = CommandSpec(
+    _configure_wait, _wait, ["rye threads wait 9f2c", "rye threads wait 9f2c 41ab --timeout 60"]
+)

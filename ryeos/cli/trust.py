@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from lillux.digests import sha256_hex
+from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.output import one_line
-from ryeos.cli.arguments import Arguments
-from ryeos.cli.session import CommandSpec, Session
+from ryeos.cli.session import Session
 from ryeos.items.context import utc_now
 from ryeos.items.errors import RyeError, UsageError
 from ryeos.items.refs import AI_DIRECTORY, PROJECT, Space
@@ -283,17 +283,15 @@ def _accept_older(session: Session) -> int:
     return 0
 
 
-COMMANDS = {
-    "trust": CommandSpec(
-        _configure,
-        _run,
-        [
-            "rye trust",
-            "rye trust --yes",
-            "rye trust --show",
-            "rye trust --revoke",
-            "rye trust --older tool:shop/total",
-            "rye trust .ai/tools/shop/node_modules/.bin",
-        ],
-    ),
-}
+TRUST = CommandSpec(
+    _configure,
+    _run,
+    [
+        "rye trust",
+        "rye trust --yes",
+        "rye trust --show",
+        "rye trust --revoke",
+        "rye trust --older tool:shop/total",
+        "rye trust .ai/tools/shop/node_modules/.bin",
+    ],
+)

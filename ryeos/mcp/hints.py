@@ -8,40 +8,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ryeos.app.commands import ALIASES, PROGRAMS, TABLE
+
 USERS_COMMAND = "ask your user to run: "
-COMMAND_WORDS = (
-    *("agent", "approve", "bundle", "chain", "completion", "dev", "doctor", "edit", "execute"),
-    "graph",
-    *(
-        "help",
-        "import",
-        "info",
-        "init",
-        "keys",
-        "list",
-        "load",
-        "lock",
-        "mcp",
-        "mv",
-        "new",
-        "receipts",
-    ),
-    *(
-        "registry",
-        "remote",
-        "rm",
-        "run",
-        "sandbox",
-        "search",
-        "self",
-        "sign",
-        "skill",
-        "status",
-        "store",
-    ),
-    *("test", "threads", "trust", "uninstall", "verify", "version"),
-    *("cat", "delete", "ls", "move", "open", "remove", "rename", "show"),
-)
+COMMAND_WORDS = tuple(word for word in (*TABLE.first_words(), *ALIASES) if word not in PROGRAMS)
 COMMAND = re.compile(rf"\brye (?:{'|'.join(COMMAND_WORDS)})\b")
 """A command of ``rye``, where one begins."""
 _FIRST_COMMAND = re.compile(rf"(?:(?:,? (?:with|run|by)|, then): )?(?={COMMAND.pattern})")

@@ -29,7 +29,7 @@ def test_every_name_that_it_says_is_in_a_file_is_there() -> None:
         for path in [found[2]]
     ]
 
-    assert ("TABLE", "ryeos/cli/commands.py") in named
+    assert ("TABLE", "ryeos/app/commands.py") in named
     assert ("SEARCH", "ryeos/app/verbs.py") in named
     missing = [(name, path) for name, path in named if not _defines(path, name)]
     assert missing == []

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from rye_services.operations.cli import command_parser
-from ryeos.cli.commands import ALIASES, PROGRAMS, TABLE
+from ryeos.app.commands import ALIASES, PROGRAMS, TABLE
 from tests.support.command_line import CommandLine
 from tests.support.golden import Names, compare, digest_line, shown_done
 

@@ -5,10 +5,10 @@ They are made from the declarations of the commands, so that a new command has i
 
 import argparse
 from collections.abc import Callable, Iterator
-from importlib import import_module
 
 from rye_services.operations.cli import command_parser as node_parser
-from ryeos.cli.commands import GLOBAL_FLAGS, HABITS, PROGRAMS, TABLE, CommandEntry
+from ryeos.app.command_line import CommandEntry
+from ryeos.app.commands import GLOBAL_FLAGS, HABITS, PROGRAMS, TABLE
 from ryeos.cli.parser import command_parser
 from tests.support.command_line import CommandLine, Done
 from tests.support.golden import AS_JSON, Names, compare, transcript
@@ -20,8 +20,7 @@ COMMANDS = [entry for entry in TABLE if entry.words.split()[0] not in PROGRAMS]
 
 def parser_of(entry: CommandEntry) -> argparse.ArgumentParser:
     """The parser of a command of ``rye``."""
-    command = import_module(f"ryeos.cli.{entry.module}").COMMANDS[entry.words]
-    return command_parser(entry, command.configure, command.examples)
+    return command_parser(entry, entry.spec())
 
 
 def required_words(parser: argparse.ArgumentParser) -> Line:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.cli.commands import ALIASES, TABLE
+from ryeos.app.commands import ALIASES, TABLE
 from ryeos.cli.completion import SHELLS, command_tree
 from tests.support.command_line import CommandLine, program_of
 from tests.support.programs import require_program

@@ -1,12 +1,12 @@
 import json
 import re
-from importlib import import_module
 
 import pytest
 
 import ryeos.app.workspace  # noqa: F401 - brings in every class of failure
 from lillux.errors import LilluxError
-from ryeos.cli.commands import ALIASES, DAILY, HABITS, PROGRAMS, TABLE, CommandEntry, find
+from ryeos.app.command_line import CommandEntry
+from ryeos.app.commands import ALIASES, DAILY, HABITS, PROGRAMS, TABLE
 from ryeos.cli.help import TOPICS, text_for_person
 from ryeos.graph.schemas import SCHEMAS
 from tests.support.command_line import CommandLine
@@ -76,7 +76,7 @@ def test_help_on_a_group_is_the_output_of_its_help_flag(cli: CommandLine, group:
 
 @pytest.mark.parametrize("entry", TABLE, ids=lambda entry: entry.words)
 def test_every_command_of_the_table_has_an_example(entry: CommandEntry) -> None:
-    command = import_module(f"ryeos.cli.{entry.module}").COMMANDS[entry.words]
+    command = entry.spec()
 
     assert command.examples
     assert all(f"rye {entry.words}" in example for example in command.examples)
@@ -169,7 +169,7 @@ def test_a_word_of_another_program_names_commands_that_exist(word: str, cli: Com
     assert refused.status == 2
     named = re.findall(r"\brye ([a-z]+(?: [a-z]+)?)", refused.stderr.partition("hint: ")[2])
     assert named
-    assert [words for words in named if find(words.split()) is None] == []
+    assert [words for words in named if TABLE.find(words.split()) is None] == []
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_every_command_that_a_topic_names_exists() -> None:
     ]
 
     assert named != []
-    assert [words for words in named if find(words.split()) is None] == []
+    assert [words for words in named if TABLE.find(words.split()) is None] == []
 
 
 def test_topics_fit_a_narrow_screen() -> None:

@@ -3,8 +3,8 @@ import json
 
 import pytest
 
+from ryeos.app.commands import TABLE
 from ryeos.app.output import Output, escaped, one_line
-from ryeos.cli.commands import TABLE
 from tests.support.command_line import CommandLine
 
 

@@ -1,15 +1,12 @@
 """A plain command line means the same with and without argparse."""
 
-from importlib import import_module
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ryeos.cli.arguments import PlainArguments, declare_shared
-from ryeos.cli.commands import TABLE, CommandEntry
+from ryeos.app.command_line import CommandEntry, CommandSpec
+from ryeos.app.commands import TABLE, plain_arguments
 from ryeos.cli.parser import parse
-from ryeos.cli.session import CommandSpec
 from ryeos.items.errors import UsageError
 
 WORDS = st.sampled_from(
@@ -22,16 +19,11 @@ ODD = st.sampled_from(["--", "-x", "--json=1", "-qv", "-1", "--nosuch", "-h", "-
 
 
 def command_of(entry: CommandEntry) -> CommandSpec:
-    command = import_module(f"ryeos.cli.{entry.module}").COMMANDS[entry.words]
-    assert isinstance(command, CommandSpec)
-    return command
+    return entry.spec()
 
 
 def plainly(command: CommandSpec, arguments: list[str]) -> dict[str, object] | None:
-    plain = PlainArguments()
-    command.configure(plain)
-    declare_shared(plain, has_project=plain.takes("--project"))
-    values = plain.parse(arguments)
+    values = plain_arguments(command).parse(arguments)
     return None if values is None else vars(values)
 
 
@@ -45,7 +37,7 @@ def test_the_plain_reader_agrees_with_argparse(entry: CommandEntry, arguments: l
     plain = plainly(command, arguments)
 
     if plain is not None:
-        full = vars(parse(entry, command.configure, (), arguments))
+        full = vars(parse(entry, command, arguments))
         full.pop("version", None)
         assert plain == full
 
@@ -71,7 +63,7 @@ def test_a_mistake_is_still_reported_in_our_words() -> None:
     entry = next(entry for entry in TABLE if entry.words == "version")
 
     with pytest.raises(UsageError) as error:
-        parse(entry, command_of(entry).configure, (), ["--jsn"])
+        parse(entry, command_of(entry), ["--jsn"])
 
     assert error.value.hint == "did you mean --json?"
 
@@ -88,14 +80,14 @@ def test_a_mistake_is_still_reported_in_our_words() -> None:
 def test_arguments_after_two_dashes_are_words(arguments: list[str], words: list[str]) -> None:
     entry = next(entry for entry in TABLE if entry.words == "search")
 
-    assert parse(entry, command_of(entry).configure, (), arguments).query == words
+    assert parse(entry, command_of(entry), arguments).query == words
 
 
 def test_an_error_about_a_word_like_a_flag_names_the_two_dashes() -> None:
     entry = next(entry for entry in TABLE if entry.words == "search")
 
     with pytest.raises(UsageError) as error:
-        parse(entry, command_of(entry).configure, (), ["a", "-b"])
+        parse(entry, command_of(entry), ["a", "-b"])
 
     assert error.value.hint.endswith(
         "(a word that begins with - stands after -- : rye search -- -b)"

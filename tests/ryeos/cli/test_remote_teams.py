@@ -143,7 +143,7 @@ def test_a_token_of_a_team_pulls_and_cannot_push(
 @pytest.mark.parametrize(
     ("argv", "problem"),
     [
-        (("teams", "create"), "expected TEAM"),
+        (("teams", "create"), "rye remote teams create: expected one TEAM, found 0"),
         (("teams", "create", "../x"), "TEAM: expected a name of a-z, 0-9, - and _"),
         (("teams", "set-role", "acme", "bob", "boss"), "ROLE: expected read, run, push, admin"),
         (("teams", "remove", "acme", "../x"), "USER: expected letters, digits"),

@@ -71,7 +71,7 @@ def test_a_missing_webhook_is_not_found(on_node: CommandLine, hook_id: str) -> N
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["trigger"], "rye remote webhooks trigger: expected a HOOK, found none"),
+        (["trigger"], "rye remote webhooks trigger: expected HOOK k=v..., found 0"),
         (["trigger", "wh_0"], "WEBHOOK_SECRET: expected the secret of the webhook"),
         (["create"], "rye remote webhooks create: expected one REF, found 0"),
         (["list", "x"], "rye remote webhooks list: expected nothing behind it, found 1"),

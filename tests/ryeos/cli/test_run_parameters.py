@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.cli.run import FLAG, OWN, in_project, pairs_by_schema, prepare, values_of, with_paths
+from ryeos.app.command_line import ITEM_FLAG, OWN_FLAG, with_item_flags
+from ryeos.cli.run import in_project, pairs_by_schema, values_of, with_paths
 from ryeos.items.errors import UsageError
 from tests.support.command_line import CommandLine
 
@@ -67,12 +68,12 @@ def test_a_value_has_the_type_of_the_schema_and_text_stays_text(text: str, value
 @pytest.mark.parametrize(
     ("words", "values"),
     [
-        ([f"{FLAG}round=3"], {"round": 3}),
-        ([f"{FLAG}round", "3"], {"round": 3}),
-        ([f"{FLAG}dry", "text=x"], {"dry": True, "text": "x"}),
-        ([f"{FLAG}dry=false"], {"dry": False}),
-        ([f"{FLAG}two-words", "2"], {"two_words": 2}),
-        ([f"{FLAG}text", "a=b"], {"text": "a=b"}),
+        ([f"{ITEM_FLAG}round=3"], {"round": 3}),
+        ([f"{ITEM_FLAG}round", "3"], {"round": 3}),
+        ([f"{ITEM_FLAG}dry", "text=x"], {"dry": True, "text": "x"}),
+        ([f"{ITEM_FLAG}dry=false"], {"dry": False}),
+        ([f"{ITEM_FLAG}two-words", "2"], {"two_words": 2}),
+        ([f"{ITEM_FLAG}text", "a=b"], {"text": "a=b"}),
     ],
 )
 def test_a_flag_is_a_parameter(words: list[str], values: dict[str, Any]) -> None:
@@ -83,7 +84,7 @@ def test_a_flag_is_a_parameter(words: list[str], values: dict[str, Any]) -> None
     ("words", "value"),
     [
         (["prices=1"], [1]),
-        (["prices=1", f"{FLAG}prices", "2.5", f"{FLAG}prices=3"], [1, 2.5, 3]),
+        (["prices=1", f"{ITEM_FLAG}prices", "2.5", f"{ITEM_FLAG}prices=3"], [1, 2.5, 3]),
         (["prices=[1, 2]"], [1, 2]),
         (["prices=[1, 2]", "prices=3"], [1, 2, 3]),
         (["prices=3", "prices=[1, 2]"], [1, 2]),
@@ -102,20 +103,20 @@ def test_words_of_one_name_make_a_list_where_the_schema_has_one(
 
 
 def test_the_last_word_counts_where_the_schema_has_no_list() -> None:
-    assert pairs_by_schema(["round=1", f"{FLAG}round=2"], SCHEMA) == {"round": 2}
+    assert pairs_by_schema(["round=1", f"{ITEM_FLAG}round=2"], SCHEMA) == {"round": 2}
 
 
 def test_a_flag_without_its_value_is_refused() -> None:
-    for words in ([f"{FLAG}round"], [f"{FLAG}round", f"{FLAG}dry"]):
+    for words in ([f"{ITEM_FLAG}round"], [f"{ITEM_FLAG}round", f"{ITEM_FLAG}dry"]):
         with pytest.raises(UsageError, match="--round: expected a value"):
             pairs_by_schema(words, SCHEMA)
 
 
 def test_a_flag_that_the_item_does_not_have_is_refused_with_the_closest() -> None:
     with pytest.raises(UsageError) as error:
-        pairs_by_schema([f"{FLAG}rounds=3"], SCHEMA)
+        pairs_by_schema([f"{ITEM_FLAG}rounds=3"], SCHEMA)
     with pytest.raises(UsageError) as mistake:
-        pairs_by_schema([f"{FLAG}dry-rum"], {})
+        pairs_by_schema([f"{ITEM_FLAG}dry-rum"], {})
 
     assert (str(error.value), error.value.hint) == (
         "rye run: unrecognized arguments: --rounds",
@@ -127,22 +128,22 @@ def test_a_flag_that_the_item_does_not_have_is_refused_with_the_closest() -> Non
 def test_the_flags_of_the_command_are_never_parameters_of_the_item() -> None:
     flags = {"--json": False, "--timeout": True, "-q": False}
 
-    assert prepare(["x", "--json", "--timeout", "3", "-q"], flags) == [
-        "x", "--json", "--timeout", "3", "-q", f"{OWN}--json", f"{OWN}--timeout",
+    assert with_item_flags(["x", "--json", "--timeout", "3", "-q"], flags) == [
+        "x", "--json", "--timeout", "3", "-q", f"{OWN_FLAG}--json", f"{OWN_FLAG}--timeout",
     ]  # fmt: skip
-    assert prepare(["--timeout", "x", "y", "--deep"], flags) == [
-        "--timeout", "x", "y", f"{FLAG}deep",
+    assert with_item_flags(["--timeout", "x", "y", "--deep"], flags) == [
+        "--timeout", "x", "y", f"{ITEM_FLAG}deep",
     ]  # fmt: skip
-    assert prepare(["--dry"], flags) == ["--dry"]
+    assert with_item_flags(["--dry"], flags) == ["--dry"]
 
 
 def test_all_words_after_two_dashes_are_parameters_of_the_item() -> None:
     flags = {"--json": False}
 
-    assert prepare(["x", "--", "--a=1", "--json", "-"], flags) == [
-        "x", "--", f"{FLAG}a=1", f"{FLAG}json", "-",
+    assert with_item_flags(["x", "--", "--a=1", "--json", "-"], flags) == [
+        "x", "--", f"{ITEM_FLAG}a=1", f"{ITEM_FLAG}json", "-",
     ]  # fmt: skip
-    assert prepare(["--", "x", "--a"], flags) == ["--", "x", f"{FLAG}a"]
+    assert with_item_flags(["--", "x", "--a"], flags) == ["--", "x", f"{ITEM_FLAG}a"]
 
 
 @pytest.mark.parametrize("flag", ["--json", "--dry-run", "--timeout"])
@@ -150,7 +151,7 @@ def test_an_option_behind_an_item_that_has_a_parameter_of_that_name_is_refused(f
     schema: dict[str, Any] = {"properties": {"json": {}, "dry_run": {}, "timeout": {}}}
 
     with pytest.raises(UsageError) as error:
-        values_of([f"{OWN}{flag}"], lambda: schema)
+        values_of([f"{OWN_FLAG}{flag}"], lambda: schema)
 
     name = flag.removeprefix("--").replace("-", "_")
     assert str(error.value) == f"{flag}: an option of rye, and a parameter of the item"
@@ -162,8 +163,8 @@ def test_an_option_behind_an_item_that_has_a_parameter_of_that_name_is_refused(f
 def test_an_option_is_ours_where_the_item_has_no_such_parameter_or_means_the_same() -> None:
     schema = {"properties": {"timeout": {"x-steers": True}, "json": {"type": "boolean"}}}
 
-    assert values_of([f"{OWN}--timeout", f"{OWN}--trace"], lambda: schema) == {}
-    assert values_of([f"{FLAG}json"], lambda: schema) == {"json": True}
+    assert values_of([f"{OWN_FLAG}--timeout", f"{OWN_FLAG}--trace"], lambda: schema) == {}
+    assert values_of([f"{ITEM_FLAG}json"], lambda: schema) == {"json": True}
 
 
 PATHS: dict[str, Any] = {
@@ -200,8 +201,8 @@ def test_paths_are_placed_wherever_the_schema_has_them(
 
 
 def test_help_behind_an_item_is_help_on_the_item() -> None:
-    assert prepare(["mine/x", "--help"], {}) == ["mine/x", "--inputs"]
-    assert prepare(["--help"], {}) == ["--help"]
+    assert with_item_flags(["mine/x", "--help"], {}) == ["mine/x", "--inputs"]
+    assert with_item_flags(["--help"], {}) == ["--help"]
 
 
 @given(st.text(), st.sampled_from(["text", "either", "open", "one_of", "json"]))

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ryeos.cli.commands import HIDDEN
+from ryeos.app.commands import HIDDEN
 from ryeos.run.thread_registry import ThreadRegistry
 from ryeos.run.threads import Status, Thread, ThreadsPlace
 from tests.support.command_line import CommandLine

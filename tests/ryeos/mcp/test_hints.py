@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from ryeos.cli.commands import ALIASES, TABLE
 from ryeos.graph.expressions import SYNTAX_HINT
 from ryeos.graph.problems import GraphInputError, GraphInvalidError
 from ryeos.items.errors import (
@@ -167,12 +166,6 @@ def test_a_run_is_named_by_its_short_id() -> None:
 
 def test_an_envelope_without_a_hint_stays_as_it_is() -> None:
     assert for_callers({"status": "success"}) == {"status": "success"}
-
-
-def test_every_command_is_known_as_one() -> None:
-    words = {entry.words.split()[0] for entry in TABLE} - {"lillux-proc", "lillux-watch"}
-
-    assert set(COMMAND_WORDS) == words | set(ALIASES)
 
 
 # --- every hint of the source ---------------------------------------------------------------------
