@@ -64,13 +64,13 @@ def execute(
 
         action = values["action"]
         return answer(
-            rye, action, forwarded(action, arguments, values.get("parameters", {})), calling
+            rye, action, forwarded(action, values.given, values.get("parameters", {})), calling
         )
     rye = rye_of(rye, values)  # (2)
     run = _named_run(rye, values)
     if run:
-        return _answer_of_run(rye, run, values, arguments)
-    wish = _wish(rye, values, is_here=arguments.get("target") == LOCAL)
+        return _answer_of_run(rye, run, values, values.given)
+    wish = _wish(rye, values, is_here=values.given.get("target") == LOCAL)
     kind, resolution = rye.kind_of(wish.reference)
     wish = _steered(rye, wish, kind)  # (3)
     if "wait_s" in values and _can_go_on(wish, kind):

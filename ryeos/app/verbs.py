@@ -52,11 +52,16 @@ def answer(
     try:
         found: Answer = getattr(module, name)(rye, arguments, **lasting)
     except LilluxError as error:
-        refused = error_answer(error)
-        item_id = arguments.get("item_id")
-        named = {"item_id": item_id} if isinstance(item_id, str) else {}
-        return Answer(named | dict(refused.envelope), refused.exit_status)
+        return refused(error, arguments)
     return found
+
+
+def refused(error: LilluxError, arguments: Mapping[str, object]) -> Answer:
+    """The answer of one of `READERS` that fails, with the item that it was about."""
+    answer = error_answer(error)
+    item_id = arguments.get("item_id")
+    named = {"item_id": item_id} if isinstance(item_id, str) else {}
+    return Answer(named | dict(answer.envelope), answer.exit_status)
 
 
 # --- parameters -----------------------------------------------------------------------------------
@@ -433,11 +438,27 @@ _BOOLEANS = {"true": True, "false": False}
 _MAX_DIGITS = 15
 
 
-def valid_arguments(tool: Tool, arguments: Mapping[str, object]) -> dict[str, Any]:
+class ToolArguments(dict[str, Any]):
+    """The arguments of a call of ``tool``, read once: with defaults, of the types of its table.
+
+    ``given`` is what the caller said, for a call that goes on with the same.
+    """
+
+    __slots__ = ("given", "tool")
+
+    def __init__(self, tool: Tool, given: Mapping[str, object], values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self.tool = tool
+        self.given = given
+
+
+def valid_arguments(tool: Tool, arguments: Mapping[str, object]) -> ToolArguments:
     """The arguments with defaults filled in, those left out without a default missing.
 
-    Raises VerbArgumentError.
+    Those that were read for this tool already are as they are. Raises VerbArgumentError.
     """
+    if isinstance(arguments, ToolArguments) and arguments.tool is tool:
+        return arguments
     rows = {row.name: row for row in tool.parameters}
     for name in arguments:
         if name not in rows:
@@ -453,7 +474,7 @@ def valid_arguments(tool: Tool, arguments: Mapping[str, object]) -> dict[str, An
             )
         elif row.default is not ABSENT:
             checked[row.name] = row.default
-    return checked
+    return ToolArguments(tool, arguments, checked)
 
 
 def with_options(arguments: Mapping[str, object]) -> dict[str, object]:

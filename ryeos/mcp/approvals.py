@@ -34,7 +34,7 @@ from ryeos.app.sign import (
     signing,
     single_answer,
 )
-from ryeos.app.verbs import project_of
+from ryeos.app.verbs import ToolArguments, project_of
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import ItemValidationError, RyeError, error_envelope
 from ryeos.items.refs import REQUESTER, ItemRef
@@ -99,7 +99,7 @@ class ClientQuestions:
 
 
 def sign_for_agent(
-    rye: Rye, arguments: Mapping[str, object], questions: ClientQuestions
+    rye: Rye, arguments: ToolArguments, questions: ClientQuestions
 ) -> dict[str, Any] | Mapping[str, Any]:
     """The envelope of a ``sign`` over MCP, or the result that asks the user."""
     here, targets, values = sign_targets(rye, arguments)
@@ -240,8 +240,7 @@ def _waiting(
     ]
     said = [one for item in items for one in (*warnings_of(item), *graph_warnings(item))]
     warnings = [*replaced, *said]
-    given = questions.call.params["arguments"]
-    tried = given.get("try_parameters")
+    tried = values.get("try_parameters")
     next_call = {"item_id": made[0].label, "parameters": tried}
     return {
         "status": "approval_required",
@@ -273,7 +272,7 @@ def _can_sign(rye: Rye) -> bool:
 
 
 def may_execute(
-    ref: ItemRef, arguments: Mapping[str, object], questions: ClientQuestions
+    ref: ItemRef, arguments: ToolArguments, questions: ClientQuestions
 ) -> dict[str, Any] | None:
     """None where a run may begin; else the result that asks the user, or refuses."""
     client = questions.call.caller.client
@@ -284,7 +283,7 @@ def may_execute(
     if said:
         return None
     if said is None:
-        given = shown_words(str(arguments.get("parameters")))
+        given = shown_words(str(arguments.given.get("parameters")))
         message = f"{shown_words(client) or 'An agent'} wants to run {ref} with:\n{given}"
         return questions.question(key, message, "run it, this once")
     return _not_approved(ref)
@@ -307,7 +306,7 @@ _MAY_SEND = (
 
 
 def _may_use_shell(
-    ref: ItemRef, arguments: Mapping[str, object], questions: ClientQuestions
+    ref: ItemRef, arguments: ToolArguments, questions: ClientQuestions
 ) -> dict[str, Any] | None:
     """As `may_execute`, for an item that runs what the agent writes: one question a session.
 
@@ -322,7 +321,7 @@ def _may_use_shell(
         said = questions.answered(f"session:{ref}")
         if said is None:
             what, may = _MAY_SEND if ref.id == REQUESTER else _MAY_RUN
-            given = shown_words(str(arguments.get("parameters")))
+            given = shown_words(str(arguments.given.get("parameters")))
             message = (
                 f"{shown_words(client) or 'An agent'} wants to {what} that it writes itself, "
                 f"with {ref}.\n{may}\nThe first is:\n{given}"

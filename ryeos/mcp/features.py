@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # the engine comes with the first call
     from lillux.cancellation import Cancellation
     from ryeos.app.policy import AgentPolicy
     from ryeos.app.progress import CallContext, Progress
+    from ryeos.app.verbs import ToolArguments
     from ryeos.app.workspace import Rye
     from ryeos.items.context import Context
     from ryeos.items.refs import ItemRef
@@ -283,19 +284,28 @@ class RyeFeatures:
             return tool_result({**envelope, "error_ref": reference, "hint": hint})
 
     def _carried_out(
-        self, call: McpCall, name: str, arguments: Mapping[str, object], calling: CallContext
+        self, call: McpCall, name: str, given: Mapping[str, object], calling: CallContext
     ) -> dict[str, Any]:
+        """The result of a call: ``given`` is read once, before any rule looks at it."""
+        from ryeos.app.verbs import TOOLS, refused, valid_arguments
+        from ryeos.items.errors import VerbArgumentError
         from ryeos.mcp.results import read_on, tool_result
 
         rye = self.rye
-        output = read_on(rye.context, arguments) if name == "load" else None
+        output = read_on(rye.context, given) if name == "load" else None
         if output:
             return tool_result(output)
         result = partial(
-            tool_result, context=rye.context, verb=name, arguments=arguments, told=self._told
+            tool_result, context=rye.context, verb=name, arguments=given, told=self._told
         )
-        if name == "execute" and arguments.get("batch") is not None:
-            return result(self._batch(call, arguments, calling), verb="batch")
+        if name == "execute" and given.get("batch") is not None:
+            return result(self._batch(call, given, calling), verb="batch")
+        try:
+            arguments = valid_arguments(TOOLS[name], given)
+        except VerbArgumentError as error:
+            if name in {"execute", "sign"}:
+                raise
+            return result(refused(error, given).envelope)
         decided = self._policy_answer(call, name, arguments, calling)
         if decided is not None:
             is_question = decided.get("resultType") == "input_required"
@@ -311,14 +321,14 @@ class RyeFeatures:
             if isinstance(confirmation, dict):
                 return confirmation
             if confirmation:
-                envelope = self._tool_answer(rye, name, {**arguments, "overwrite": True}, calling)
+                envelope = self._tool_answer(rye, name, {**given, "overwrite": True}, calling)
         if name == "execute" and call.caller.extends(TASKS_EXTENSION):
             from ryeos.mcp.tasks import created
 
             task = created(rye, call.caller, envelope)
             if task:
                 return task
-        return result(self._with_next(envelope, name, arguments))
+        return result(self._with_next(envelope, name, given))
 
     def _with_next(
         self, envelope: Mapping[str, Any], name: str, arguments: Mapping[str, object]
@@ -368,7 +378,7 @@ class RyeFeatures:
         return {**status, **cause, "results": answers, **({"not_made": left} if left else {})}
 
     def _policy_answer(
-        self, call: McpCall, name: str, arguments: Mapping[str, object], calling: CallContext
+        self, call: McpCall, name: str, arguments: ToolArguments, calling: CallContext
     ) -> Mapping[str, Any] | None:
         """What ``sign`` came to, or a run that the user's policy stops; None for all others."""
         from ryeos.app.policy import Decision, may_name_shell
@@ -392,7 +402,7 @@ class RyeFeatures:
         self,
         call: McpCall,
         signed: Mapping[str, Any],
-        arguments: Mapping[str, object],
+        arguments: ToolArguments,
         calling: CallContext,
     ) -> Mapping[str, Any]:
         """The answer of ``sign`` with that of a first run, where one is asked for."""
@@ -481,17 +491,17 @@ def server(
     )
 
 
-def _item_of_execute(rye: Rye, arguments: Mapping[str, object]) -> ItemRef | None:
+def _item_of_execute(rye: Rye, arguments: ToolArguments) -> ItemRef | None:
     """The item that an ``execute`` means; None for what it refuses itself."""
     from ryeos.app.verbs import item_reference, rye_of
 
-    item_id, item_type = arguments.get("item_id"), arguments.get("item_type")
-    if not isinstance(item_id, str):
+    item_id = arguments.get("item_id")
+    if item_id is None:
         return None
     try:
         here = rye_of(rye, arguments)
-        kind = item_type if isinstance(item_type, str) else None
-        return here.resolver.resolve(item_reference(here, item_id, kind)).location.ref
+        reference = item_reference(here, item_id, arguments.get("item_type"))
+        return here.resolver.resolve(reference).location.ref
     except LilluxError:
         return None
 

@@ -591,6 +591,20 @@ def test_a_call_that_needs_consent_is_not_made_without_an_answer(
     assert envelope_of(agent.client.result(call))["data"]["stdout"] == "owned\n"
 
 
+def test_no_user_is_asked_about_a_call_that_is_refused_anyway(
+    machine: Machine, start: Start
+) -> None:
+    assert machine.run("sign", "tool:mine/x").returncode == 0
+    agent = start("--ask", "tool:mine/**", elicitation=True)
+
+    refused = agent.call("execute", item_id="mine/x", wait_s="soon")
+
+    assert (refused["code"], refused["error"]) == (
+        "INVALID_PARAMS",
+        "wait_s: expected an integer, found 'soon'",
+    )
+
+
 def test_an_item_that_the_policy_names_is_a_tool_of_its_own(machine: Machine, start: Start) -> None:
     assert machine.run("sign", "tool:mine/x").returncode == 0
     policy(machine, "tools: [tool:mine/x]\n")

@@ -118,6 +118,21 @@ def test_a_wrong_word_gets_the_closest_one() -> None:
     assert error.value.hint == "did you mean tool?"
 
 
+def test_arguments_are_read_once_for_their_tool_and_say_what_was_given() -> None:
+    read = valid_arguments(TOOLS["load"], {"item_id": "a/b", "overwrite": "true"})
+
+    assert valid_arguments(TOOLS["load"], read) is read
+    assert read.given == {"item_id": "a/b", "overwrite": "true"}
+    assert read["overwrite"] is True
+
+
+def test_arguments_that_were_read_for_another_tool_are_read_again() -> None:
+    read = valid_arguments(TOOLS["help"], {"topic": "run"})
+
+    with pytest.raises(VerbArgumentError, match="topic: search has no such argument"):
+        valid_arguments(TOOLS["search"], read)
+
+
 @pytest.mark.property
 @given(
     st.sampled_from(list(TOOLS)),
