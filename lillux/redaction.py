@@ -1,4 +1,4 @@
-"""Masks the secrets of a run in all of its output, and finds secrets by their names. Pure.
+"""Masks the secrets of a run in all of its output. Pure.
 
 A value is found as it is, and as it stands in JSON, in URLs, in hex, and in base64, there within
 longer values too, as in ``user:secret`` of HTTP. What a program makes of it in other ways cannot be
@@ -10,7 +10,6 @@ import json
 import re
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -93,21 +92,3 @@ def _within_base64(encoded: bytes) -> Iterable[str]:
 def _long_lines(value: str) -> Iterable[str]:
     """The lines of a key or a certificate, which programs print one by one."""
     return (line for line in value.splitlines() if len(line) >= _SHORTEST_LINE)
-
-
-# --- names ----------------------------------------------------------------------------------------
-
-_SECRET_WORDS = frozenset(
-    {"token", "secret", "password", "passwd", "passphrase", "credential", "credentials", "apikey"}
-)
-_BEFORE_KEY = frozenset({"api", "private", "access", "secret", "signing", "encryption"})
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
-
-
-def says_secret(name: str) -> bool:
-    """Whether a name is that of a secret: ``api_key``, ``GitHubToken``; not ``max_tokens``."""
-    words = [word.lower() for word in _WORD.findall(name)]
-    pairs = pairwise(words)
-    return not _SECRET_WORDS.isdisjoint(words) or any(
-        second == "key" and first in _BEFORE_KEY for first, second in pairs
-    )

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from lillux.files import read_bytes
+from lillux.http.model import is_unencrypted
 from lillux.uids import HIGHEST, UidRange
 from lillux.values import dataclass, field
 from ryeos.items.errors import RyeError
 from ryeos.items.header_values import MetadataError
 from ryeos.items.yaml import parse_yaml
-from ryeos.remote.settings import is_loopback, normal_url
+from ryeos.remote.settings import normal_url
 
 MIB, GIB = 1024**2, 1024**3
 NANO_DOLLARS = 1_000_000_000
@@ -412,7 +413,7 @@ def _url(where: str, value: object) -> str:
         url = normal_url(text)
     except ValueError as error:
         raise setting_error(where, f"{error}, found {text[:80]!r}") from None
-    if url.startswith("http:") and not is_loopback(url):
+    if is_unencrypted(url):
         raise setting_error(where, f"expected https://..., found {text[:80]!r}")
     return text
 

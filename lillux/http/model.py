@@ -14,6 +14,7 @@ from urllib.parse import urljoin, urlsplit
 
 from lillux.errors import ConfigurationError, LilluxError
 from lillux.patterns import pattern
+from lillux.secret_names import says_secret
 from lillux.values import dataclass, field
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -356,15 +357,27 @@ def shown(url: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, by its name alone."""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    from lillux.addresses import is_this_machine
+    """Whether a host is this machine whoever resolves its name.
 
+    ``localhost`` itself and addresses of loopback: a resolver may send names below ``localhost``
+    anywhere, and not every system takes an IPv6 address that carries one of IPv4 for loopback.
+    """
+    if host == "localhost":
+        return True
     try:
-        return is_this_machine(ip_address(host))
+        ip = ip_address(host)
     except ValueError:
         return False
+    return ip.is_loopback and not (isinstance(ip, IPv6Address) and ip.ipv4_mapped)
+
+
+def is_unencrypted(url: str) -> bool:
+    """Whether others can read on the way what is sent to an address: http, to another machine.
+
+    Raises ValueError for what is no address.
+    """
+    parts = urlsplit(url)
+    return parts.scheme == "http" and not is_loopback(parts.hostname or "")
 
 
 def _port(port: int, url: str) -> int:
@@ -438,7 +451,8 @@ def redirected(
     """What is sent next. Raises RedirectError for where we do not go.
 
     A 303, and a 301 or 302 to a POST, become a GET without body, as browsers have it. Secret
-    headers stay with the server they were meant for, or the same one over TLS.
+    headers, and those whose names say so, stay with the server they were meant for, or the same
+    one over TLS.
     """
     here = sending.address
     try:
@@ -450,14 +464,18 @@ def redirected(
         raise RedirectError(
             here.shown, f"redirects from https to {there.shown}, where others could read along"
         )
-    dropped = {"host"}
-    if not _is_same_server(here, there):
+    dropped, is_same = {"host"}, _is_same_server(here, there)
+    if not is_same:
         dropped |= SECRET_HEADERS | {name.lower() for name in secret_headers}
     method, body = sending.method, sending.body
     if (status == 303 and method != "HEAD") or (status in {301, 302} and method == "POST"):  # noqa: PLR2004
         method, body = "GET", None
         dropped |= _OF_THE_BODY
-    kept = {name: value for name, value in sending.headers.items() if name.lower() not in dropped}
+    kept = {
+        name: value
+        for name, value in sending.headers.items()
+        if name.lower() not in dropped and (is_same or not says_secret(name))
+    }
     return OutgoingRequest(address=there, method=method, headers=kept, body=body)
 
 

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 from lillux.errors import LilluxError
-from lillux.http.model import HttpClientError, HttpRequest
+from lillux.http.model import HttpClientError, HttpRequest, is_unencrypted
 from lillux.values import dataclass
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError
-from ryeos.remote.settings import is_loopback
 
 if TYPE_CHECKING:
     from joserfc.jwk import KeySet
@@ -304,7 +303,7 @@ def is_safe_address(address: str) -> bool:
         return False
     if parts.username is not None or parts.password is not None or not parts.hostname:
         return False
-    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(address))
+    return parts.scheme == "https" or (parts.scheme == "http" and not is_unencrypted(address))
 
 
 def _plain(value: object) -> str:

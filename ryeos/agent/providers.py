@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lillux.errors import LilluxError
-from lillux.http.model import is_loopback, parse_address
+from lillux.http.model import is_unencrypted, parse_address
 from lillux.patterns import pattern
 from lillux.text import likely_meant
 from lillux.values import dataclass, field, replace
@@ -435,8 +435,7 @@ def _provider(
 
     base_url = str(values["base_url"]).rstrip("/")
     address = parse_address(base_url)
-    is_plain = address.scheme == "http" and not is_loopback(address.host)
-    if is_plain and values.get("allow_plain") is not True:
+    if is_unencrypted(address.text) and values.get("allow_plain") is not True:
         raise RyeError(
             f"{path}: base_url: expected https://, or http:// of this machine,"
             f" found {base_url:.200}",

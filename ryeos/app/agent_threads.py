@@ -725,7 +725,8 @@ class AgentThreads:
 
     def _redaction(self) -> "Redaction":
         """Masks the keys that were used, and all variables whose name is that of a secret."""
-        from lillux.redaction import Redaction, says_secret
+        from lillux.redaction import Redaction
+        from lillux.secret_names import says_secret
 
         named, environ = self.credentials.variables(), self._environ
         secrets = {

@@ -6,6 +6,7 @@ from typing import Any
 
 from lillux.errors import LilluxError
 from ryeos.app.command_line import Action, Arguments, CommandSpec, no_arguments
+from lillux.http.model import is_unencrypted
 from ryeos.app.output import one_line, utc_text
 from ryeos.cli.session import Session, cancelled_by_signals
 from ryeos.items.context import utc_now
@@ -21,7 +22,6 @@ from ryeos.remote.registry_settings import (
 )
 from ryeos.remote.settings import (
     RemoteConfigError,
-    is_loopback,
     is_name,
     normal_url,
     validate_setting,
@@ -120,7 +120,7 @@ def _config(session: Session, name: str, settings: dict[str, object]) -> Registr
     from ryeos.trust.config import Layer
 
     url = str(settings["url"])
-    if url.startswith("http:") and not is_loopback(url):
+    if is_unencrypted(url):
         session.output.warn(f"{url}: what is sent there can be read on the way; use https")
     layer = Layer(USER, Path(), {SECTION: {name: settings}})
     return Registries([layer], session.environ).resolve(name)

@@ -5,6 +5,7 @@ from typing import Any
 
 from lillux.errors import LilluxError
 from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
+from lillux.http.model import is_unencrypted
 from ryeos.app.output import one_line
 from ryeos.cli.session import Session
 from ryeos.items.errors import NoSigningKeyError, RyeError, UsageError
@@ -14,7 +15,6 @@ from ryeos.remote.settings import (
     RemoteConfigError,
     Remotes,
     RemotesFile,
-    is_loopback,
     is_name,
     normal_url,
     read_remotes,
@@ -53,7 +53,7 @@ def _add(session: Session) -> int:
     settings = _settings(session)
     file.add(arguments.name, settings, replace=arguments.replace)
     url = str(settings["url"])
-    if url.startswith("http:") and not is_loopback(url):
+    if is_unencrypted(url):
         session.output.warn(f"{url}: what is sent there can be read on the way; use https")
     variable = arguments.key_env
     if variable and not session.environ.get(variable):

@@ -47,7 +47,6 @@ SOURCE_VARIABLE = "RYE_UPDATE_SOURCE"
 _SIGNATURE = f"{FILE}.sig"
 _TIMEOUT_S, _START_TIMEOUT_S = 120.0, 60.0
 _NOT_FOUND = 404
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def _configure(parser: Arguments) -> None:
@@ -173,8 +172,10 @@ def _release(session: Session) -> _Release:
     if "://" in place:
         from urllib.parse import urlsplit
 
+        from lillux.http.model import is_loopback
+
         parts = urlsplit(place)
-        is_near = parts.scheme == "http" and parts.hostname in _LOOPBACK
+        is_near = parts.scheme == "http" and is_loopback(parts.hostname or "")
         if not parts.hostname or (parts.scheme != "https" and not is_near):
             raise UsageError(f"{place[:200]}: expected a folder or an https address")
     return _Release(place, session)

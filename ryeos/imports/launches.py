@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import MappingProxyType
 from typing import Any
 
+from lillux.secret_names import says_secret
 from lillux.values import dataclass, field
 from ryeos.imports.plan import ImportSource, MovedSecret
 from ryeos.items.errors import RyeError, SpecError
@@ -150,10 +151,6 @@ def _split(command: str) -> tuple[str, ...]:
 
 # --- secrets --------------------------------------------------------------------------------------
 
-_SECRET_NAME = re.compile(
-    r"(?i)token|secret|passw|passphrase|passwd|pwd|key|auth|credential|cookie|bearer|session"
-    r"|signature|dsn|connection.?string|database.?url|webhook|(?:^|_)pat(?:$|_)|jwt"
-)
 _SECRET_SHAPE = re.compile(
     r"(?:gh[pousr]_|github_pat_|glpat-|sk-|[srp]k_(?:live|test)_|xox[a-z]-|xapp-|AKIA|ASIA|AIza"
     r"|ya29\.|npm_|pypi-|dop_v1_|hf_|shpat_|lin_api_|ntn_|figd_|pat-|patt?[A-Za-z0-9]{10}|SG\."
@@ -179,7 +176,7 @@ def is_secret(value: str, name: str = "") -> bool:
         return False  # it is a reference already
     if _SECRET_SHAPE.search(rest) or _IN_ADDRESS.search(rest):
         return True
-    if name and _SECRET_NAME.search(name) and not _OF_A_FILE.search(name):
+    if says_secret(name) and not _OF_A_FILE.search(name):
         return True
     return any(_is_random(found) for found in _LONG.findall(rest))
 

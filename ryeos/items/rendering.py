@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from lillux.digests import CanonicalJsonError, require_json
+from lillux.secret_names import says_secret
 from ryeos.items.errors import DirectiveInputError
 from ryeos.items.markdown import PATTERN as INPUT_PATTERN
 from ryeos.items.markdown import (
@@ -33,7 +34,6 @@ from ryeos.items.refs import ItemRef
 STEERING = frozenset({"model", "limit_overrides", "previous_thread_id", "thread", "async"})
 # What a text may ask of the environment: any other variable could be a secret.
 ENV_ALLOWED = ("USER_SPACE", "AI_DIR", "PROJECT_PATH", "HOME", "PWD", "LANG", "TZ", "RYE_*")
-ENV_SECRET = ("*KEY*", "*TOKEN*", "*SECRET*", "*PASSWORD*")
 DIRECTIVE_INSTRUCTIONS = "Carry out your_directions now."
 
 _REFERENCE = re.compile(
@@ -176,7 +176,7 @@ def as_prose(value: object) -> str:
 def _env_value(match: re.Match[str], env: Mapping[str, str], warnings: list[str]) -> str:
     name, default = match["env"], match["env_default"]
     allowed = any(fnmatchcase(name, pattern) for pattern in ENV_ALLOWED)
-    if not allowed or any(fnmatchcase(name.upper(), pattern) for pattern in ENV_SECRET):
+    if not allowed or says_secret(name):
         warnings.append(f"{{env:{name}}} is left as it is: a directive may not read this variable")
         return match.group()
     return env.get(name, match.group() if default is None else default)

@@ -13,13 +13,13 @@ import secrets
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
-from fnmatch import fnmatchcase
 from threading import Lock
 from typing import Any
 
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
+from lillux.secret_names import says_secret
 from lillux.values import dataclass
 from ryeos.app.workspace import Rye
 from ryeos.mcp.hints import for_user, naming_tools
@@ -182,7 +182,6 @@ def confirmed(states: States, call: McpCall, refused: Mapping[str, Any]) -> dict
 MAX_KEPT = 20
 MAX_CHARACTERS = 200
 MAX_NAMES = 500
-_SECRET = ("*key*", "*token*", "*secret*", "*password*", "*credential*")
 
 
 class PriorValues:
@@ -199,7 +198,7 @@ class PriorValues:
         """Keep what a prompt was given."""
         with self._lock:
             for name, value in arguments.items():
-                if not 0 < len(value) <= MAX_CHARACTERS or _looks_secret(name):
+                if not 0 < len(value) <= MAX_CHARACTERS or says_secret(name):
                     continue
                 kept = self._values.pop((prompt, name), [])
                 others = [one for one in kept if one != value]
@@ -211,10 +210,6 @@ class PriorValues:
         """What an argument was before."""
         with self._lock:
             return tuple(self._values.get((prompt, argument), ()))
-
-
-def _looks_secret(name: str) -> bool:
-    return any(fnmatchcase(name.lower(), pattern) for pattern in _SECRET)
 
 
 # --- request context ------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from lillux.http.model import (
     TlsError,
     UnreachableError,
     delay_s,
+    is_loopback,
     parse_retry_after,
 )
 from lillux.values import dataclass, field
@@ -53,7 +54,7 @@ from ryeos.remote.replies import (
     rows_at,
 )
 from ryeos.remote.requests import NodeIdentity, read_identity
-from ryeos.remote.settings import RemoteConfig, is_loopback
+from ryeos.remote.settings import RemoteConfig
 from ryeos.sync.entries import (
     MEDIA_TYPE,
     PUT_HEADER,
@@ -705,7 +706,8 @@ class HttpTransport:
         self._remote, self._credentials, self._client = remote, credentials, client
         self._cancellation, self._now, self._wait = cancellation, now, wait
         self._jitter = jitter
-        self._is_near = is_loopback(remote.url)  # packing takes longer there than it saves
+        # Packing takes longer there than it saves.
+        self._is_near = is_loopback(urlsplit(remote.url).hostname or "")
         self._audience = ""
         self._ahead_s = 0.0
 

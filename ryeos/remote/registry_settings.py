@@ -14,6 +14,7 @@ from typing import Any
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import file_system_error, locked, make_directory, read_bytes, write_atomic
+from lillux.http.model import is_unencrypted
 from lillux.signing import canonical_public_pem, compute_key_fingerprint
 from lillux.values import dataclass, field
 from ryeos.items.errors import RyeError
@@ -34,7 +35,6 @@ from ryeos.remote.requests import decode_public_key, encode_public_key
 from ryeos.remote.settings import (
     RemoteConfigError,
     RemoteValues,
-    is_loopback,
     is_name,
     netloc_of,
     normal_url,
@@ -114,12 +114,12 @@ class Registries:
                 fingerprint=values.plain_text("fingerprint"),
                 timeout_s=values.timeout_s(DEFAULT_TIMEOUT_S),
             )
-            may_be_plain = values.flag("allow_insecure") or is_loopback(url)
+            may_be_plain = values.flag("allow_insecure") or not is_unencrypted(url)
         except RemoteConfigError as error:
             raise _config_error(error.where, error.problem) from None
         if config.fingerprint and not _FINGERPRINT.fullmatch(config.fingerprint):
             raise _config_error(f"{SECTION}.{name}.fingerprint", "expected 16 hex digits")
-        if config.api_key and url.startswith("http:") and not may_be_plain:
+        if config.api_key and not may_be_plain:
             raise RyeError(
                 f"registry {name}: an API key is not sent over plain http: {url}",
                 code="REMOTE_INSECURE",

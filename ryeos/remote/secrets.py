@@ -13,6 +13,7 @@ from typing import Any
 from lillux.digests import canonical_json, decode_base64url
 from lillux.errors import LilluxError
 from lillux.files import locked, make_directory, read_bytes, write_atomic
+from lillux.http.model import is_unencrypted
 from lillux.patterns import pattern
 from lillux.sealing import (
     SealingError,
@@ -30,7 +31,6 @@ from ryeos.remote.errors import RemoteError, RemoteReplyError
 from ryeos.remote.node import Node
 from ryeos.remote.replies import rows_at
 from ryeos.remote.requests import principal_id
-from ryeos.remote.settings import is_loopback
 
 # --- vault ----------------------------------------------------------------------------------------
 
@@ -106,7 +106,7 @@ class NodeVault:
         except RemoteError as error:
             if not _is_unknown_route(error):
                 raise
-            if not self._url.startswith("https:") and not is_loopback(self._url):
+            if is_unencrypted(self._url):
                 raise RyeError(
                     f"remote {self._node.name}: it takes no sealed secrets, and they are not sent"
                     " over plain http:"

@@ -6,12 +6,12 @@ user's own words.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from ipaddress import ip_address
 from pathlib import Path
 from shlex import quote
 from urllib.parse import urlsplit, urlunsplit
 
 from lillux.fields import Fields, is_number
+from lillux.http.model import is_loopback, is_unencrypted
 from lillux.patterns import pattern
 from lillux.values import dataclass, field
 from ryeos.items.errors import RyeError, target_exists_error
@@ -303,10 +303,10 @@ class Remotes:
         key_env = merged.variable("key_env")
         api_key = self._api_key(key_env)
         is_own_key = not api_key or own.plain_text("key_env") == key_env
-        if not is_loopback(url) and not (is_own_url and is_own_key):
+        is_near = is_loopback(urlsplit(url).hostname or "")
+        if not is_near and not (is_own_url and is_own_key):
             raise _not_approved(name, url, key_env, is_own_url=is_own_url)
-        is_plain = url.startswith("http:") and not is_loopback(url)
-        if api_key and is_plain and not own.flag("allow_insecure"):
+        if api_key and is_unencrypted(url) and not own.flag("allow_insecure"):
             raise RyeError(
                 f"remote {name}: an API key is not sent over plain http: {url}",
                 code="REMOTE_INSECURE",
@@ -400,17 +400,6 @@ def normal_url(text: str) -> str:
     if parts.netloc.endswith(":") or port == 0:
         raise ValueError("expected a port from 1 to 65535")
     return urlunsplit((parts.scheme, parts.netloc.lower(), parts.path.rstrip("/"), "", ""))
-
-
-def is_loopback(url: str) -> bool:
-    """Whether a normal address is one of this machine itself, so that nothing leaves it."""
-    host = urlsplit(url).hostname or ""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def netloc_of(url: str) -> str:

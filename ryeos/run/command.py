@@ -27,6 +27,7 @@ from lillux.process.model import (
     ProcessRunner,
     ProgramNotFoundError,
 )
+from lillux.secret_names import says_secret
 from lillux.templating import Names, as_text, fill
 from lillux.values import dataclass, replace
 from ryeos.items.context import ORIGINAL_VARIABLE, Context
@@ -846,7 +847,6 @@ def _policy(block: Mapping[str, Any]) -> str:
 # --- process call ---------------------------------------------------------------------------------
 # A call that starts a program and waits for its end: what most runtimes are.
 
-SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 SHORTEST_SECRET = 4
 
 
@@ -1058,7 +1058,7 @@ def describe_invocation(invocation: Invocation, rights: "CallRights") -> dict[st
 def masked(text: str, env: Mapping[str, str]) -> str:
     """A text without the values of variables whose names speak of secrets."""
     for name, value in env.items():
-        if len(value) >= SHORTEST_SECRET and any(part in name.upper() for part in SECRET_NAMES):
+        if len(value) >= SHORTEST_SECRET and says_secret(name):
             text = text.replace(value, "***")
     return text
 

@@ -26,10 +26,11 @@ from lillux.http.model import (
     HttpResponse,
     HttpStream,
     Retry,
-    is_loopback,
+    is_unencrypted,
     parse_address,
     validate_request,
 )
+from lillux.secret_names import says_secret
 from lillux.sse import EventParser
 from lillux.templating import Names, as_text, empty_variables, fill, unknown_names
 from lillux.values import dataclass, field, replace
@@ -95,7 +96,6 @@ _NO_TOKEN = re.compile(r"[ \t\x80-\U0010ffff]")
 _BASIC = re.compile(r"basic(?: (.*))?", re.IGNORECASE)
 _COOKIE_VALUE = re.compile(r'"[!#-+\--:<-\[\]-~]*"|[!#-+\--:<-\[\]-~]*')
 _NO_COOKIE = "expected a value of a cookie: no blanks, quotes, commas, semicolons or \\ in it"
-_SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,7 +331,7 @@ class _Reader:
 
     def _query_entry(self, key: str, name: str, template: object) -> Entry:
         where = f"config.{key}.{name}"
-        if any(map(_is_secret, _VARIABLE.findall(str(template)))):
+        if any(map(says_secret, _VARIABLE.findall(str(template)))):
             self._require_variables(template, where)
         styled = self._styled(template, QUERY, name)
         if styled:
@@ -510,20 +510,16 @@ def _secret_variables(config: Mapping[str, Any]) -> set[str]:
     """Variables in the address or the body whose names speak of secrets."""
     templates = [config.get(key) for key in ("url", "query", "params", "body", "cookies")]
     names = _VARIABLE.findall(json.dumps(templates, default=str))
-    return {name for name in names if _is_secret(name)}
-
-
-def _is_secret(name: str) -> bool:
-    return any(word in name.upper() for word in _SECRET_WORDS)
+    return {name for name in names if says_secret(name)}
 
 
 def _plain_text_warnings(url: str, secrets: Sequence[str]) -> tuple[str, ...]:
     try:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
+        host = urlsplit(url).hostname or ""
+        is_open = is_unencrypted(url)
     except ValueError:
         return ()
-    if not secrets or parts.scheme != "http" or is_loopback(host):
+    if not secrets or not is_open:
         return ()
     names = ", ".join(secrets)
     return (f"secrets ({names}) go to {host} over http, where others can read them: use https",)
@@ -532,7 +528,7 @@ def _plain_text_warnings(url: str, secrets: Sequence[str]) -> tuple[str, ...]:
 def _masked(variables: Mapping[str, str]) -> dict[str, str]:
     """The variables as they may be shown."""
     return {
-        name: MASK if value and _is_secret(name) else value for name, value in variables.items()
+        name: MASK if value and says_secret(name) else value for name, value in variables.items()
     }
 
 

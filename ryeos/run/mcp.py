@@ -814,9 +814,9 @@ def mcp_http_call(materials: Materials, services: Services) -> Call:
 
 
 def _plain_text_warnings(place: "Address", headers: Mapping[str, str]) -> tuple[str, ...]:
-    from lillux.http.model import is_loopback
+    from lillux.http.model import is_unencrypted
 
-    if place.scheme == "https" or not headers or is_loopback(place.host):
+    if not headers or not is_unencrypted(place.text):
         return ()
     return (f"{place.shown}: its headers go over the network unencrypted; use https",)
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from lillux.redaction import says_secret
+from lillux.secret_names import says_secret
 from lillux.values import dataclass, field
 from ryeos.run.model import Chain
 from ryeos.run.primitives import is_graph

@@ -9,6 +9,7 @@ from lillux.http.model import (
     InvalidRequestError,
     InvalidUrlError,
     is_loopback,
+    is_unencrypted,
     parse_address,
     shown,
     validate_request,
@@ -79,10 +80,33 @@ def test_any_text_is_an_address_or_an_error_of_ours(text: str) -> None:
         assert parse_address(address.text) == address
 
 
-@pytest.mark.parametrize("host", ["localhost", "a.localhost", "127.9.9.9", "::1"])
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.9.9.9", "::1"])
 def test_this_machine_is_known_by_name(host: str) -> None:
     assert is_loopback(host)
     assert not is_loopback(f"{host}.example")
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["", "a.localhost", "localhost.", "127.1", "0.0.0.0", "::", "::ffff:127.0.0.1", "10.0.0.1"],  # noqa: S104
+)
+def test_what_may_be_another_machine_is_not_this_one(host: str) -> None:
+    assert not is_loopback(host)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://127.0.0.1:1/a", False),
+        ("http://[::1]:8", False),
+        ("http://a.localhost", True),
+        ("http://[::ffff:127.0.0.1]", True),
+        ("http://127.0.0.1.example", True),
+        ("https://example", False),
+    ],
+)
+def test_only_http_to_another_machine_is_unencrypted(url: str, *, expected: bool) -> None:
+    assert is_unencrypted(url) is expected
 
 
 @pytest.mark.parametrize(

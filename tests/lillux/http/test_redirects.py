@@ -13,6 +13,7 @@ SECRETS = {
     "Cookie": "a=b",
     "X-API-Key": "k",
     "X-Own": "o",
+    "X-Auth-Token": "t",
     "X-Plain": "p",
 }
 

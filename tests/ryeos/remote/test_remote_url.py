@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.remote.settings import is_loopback, netloc_of, normal_url
+from lillux.http.model import is_unencrypted
+from ryeos.remote.settings import netloc_of, normal_url
 
 
 @given(st.text("htps:/.@[]a1:0%?#\\ ", max_size=24))
@@ -29,8 +30,9 @@ def test_normalising_an_address_twice_changes_it_once(text: str) -> None:
         ("http://[::]", False),
         ("http://10.0.0.1", False),
         ("http://127.1", False),
-        ("https://example", False),
+        ("http://a.localhost", False),
+        ("http://[::ffff:127.0.0.1]", False),
     ],
 )
-def test_only_this_machine_is_loopback(url: str, *, expected: bool) -> None:
-    assert is_loopback(normal_url(url)) is expected
+def test_http_is_for_this_machine_alone(url: str, *, expected: bool) -> None:
+    assert is_unencrypted(normal_url(url)) is not expected
