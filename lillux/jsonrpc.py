@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 
+from lillux.foreign_text import one_line
 from lillux.values import dataclass, field
 
 TYPE_CHECKING = False  # importing typing costs more than this start may take
@@ -266,8 +267,7 @@ def _refuse(constant: str) -> NoReturn:
 
 def _first_text(text: bytes) -> str:
     """The beginning of a text as one printable line."""
-    start = text[:_SHOWN_CHARACTERS].decode("utf-8", "replace").strip()
-    return start if start.isprintable() else ascii(start)[1:-1]
+    return one_line(text[:_SHOWN_CHARACTERS].decode("utf-8", "replace"), _SHOWN_CHARACTERS)
 
 
 @dataclass(frozen=True, slots=True)

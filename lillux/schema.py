@@ -38,7 +38,7 @@ class SchemaError(LilluxError):
     code, exit_status = "CONFIG_ERROR", 6
 
     def __init__(self, pointer: str, problem: str) -> None:
-        from lillux.wording import printable
+        from lillux.foreign_text import printable
 
         self.pointer, self.problem = pointer, problem
         super().__init__(f"schema {printable(pointer) or '(root)'}: {problem}")
@@ -57,7 +57,7 @@ class Violation:
     found: str
 
     def __str__(self) -> str:
-        from lillux.wording import printable
+        from lillux.foreign_text import printable
 
         where = printable(self.pointer) or "(root)"
         return f"{where}: expected {self.expected}, found {self.found}"

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from lillux.digests import json_pointer
-from lillux.wording import counted, describe_value, json_text, listed, printable
+from lillux.foreign_text import printable
+from lillux.wording import counted, describe_value, json_text, listed
 
 _MAX_LEVELS = 3
 _MAX_ALTERNATIVES = 12

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lillux.errors import ConfigurationError, LilluxError
 from lillux.files import read_bytes
+from lillux.foreign_text import printable
 from lillux.patterns import pattern
 from lillux.values import dataclass
 
@@ -220,7 +221,7 @@ def _assignments(text: str) -> Iterator[tuple[str, str | None, int]]:
 def _problem(name: str, value: str | None, line: int, present: Mapping[str, str]) -> str:
     if not name or value is None:
         return f"line {line} is ignored: expected NAME=value"
-    shown = _printable_name(name)
+    shown = printable(name, _LONGEST_SHOWN_NAME)
     if "=" in name or "\0" in name:
         return f"{shown} is not taken: a name must not contain '=' or NUL"
     if "\0" in value:
@@ -243,14 +244,6 @@ def _matches(name: str, patterns: tuple[str, ...]) -> bool:
         name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
         for pattern in patterns
     )
-
-
-def _printable_name(name: str) -> str:
-    """The name as a warning may print it: on one line, with no control character, and short."""
-    printable = name if name.isprintable() else ascii(name)
-    if len(printable) <= _LONGEST_SHOWN_NAME:
-        return printable
-    return f"{printable[:_LONGEST_SHOWN_NAME]}..."
 
 
 def _bounded(path: Path, warnings: list[str]) -> tuple[str, ...]:

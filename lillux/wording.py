@@ -7,22 +7,13 @@ or fill the screen.
 import json
 from collections.abc import Iterable
 
+from lillux.foreign_text import printable
+
 MAX_SHOWN = 80
 """Characters of one value that a message shows."""
 
 MAX_LISTED = 240
 """Characters of a list of values that a message shows."""
-
-
-def printable(text: str, limit: int = MAX_LISTED) -> str:
-    """The text on one line: cut to ``limit`` characters, what cannot be printed escaped."""
-    if len(text) > limit:
-        text = text[: limit - 3] + "..."
-    if text.isprintable():
-        return text
-    return "".join(
-        character if character.isprintable() else ascii(character)[1:-1] for character in text
-    )
 
 
 def json_text(value: object, limit: int = MAX_SHOWN) -> str:
@@ -50,7 +41,7 @@ def listed(values: Iterable[object]) -> str:
         text += (", " if text else "") + json_text(value)
         if len(text) > MAX_LISTED:
             break
-    return printable(text)
+    return printable(text, MAX_LISTED)
 
 
 def counted(number: float, one: str, many: str) -> str:

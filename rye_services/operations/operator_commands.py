@@ -17,11 +17,12 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from lillux.files import read_bytes
+from lillux.foreign_text import without_control_characters
 from lillux.signing import MAX_PEM_BYTES
 from lillux.values import dataclass
 from rye_services.settings import Settings, bytes_of, settings_of
 from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
-from ryeos.app.output import field_text, steers_nothing, utc_text
+from ryeos.app.output import field_text, utc_text
 from ryeos.items.errors import UsageError
 
 if TYPE_CHECKING:
@@ -337,7 +338,7 @@ def _job_logs(parsed: argparse.Namespace, environ: Mapping[str, str]) -> Command
                 if parsed.json:
                     pieces.append(one.as_answer())
                 else:
-                    sys.stdout.write(steers_nothing(one.text))
+                    sys.stdout.write(without_control_characters(one.text))
             sys.stdout.flush()
             is_over = not parsed.follow or job["state"] not in (RUNNING, WAITING)
             if not found and is_over:

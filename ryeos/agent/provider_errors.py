@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from lillux.fields import Fields
+from lillux.foreign_text import one_line, printable
 from lillux.patterns import pattern
 from lillux.values import dataclass
-from lillux.wording import printable
 from ryeos.items.errors import RyeError
 
 MAX_BODY_BYTES = 1024 * 1024
@@ -101,7 +101,7 @@ def invalid_stream(place: str, problem: str) -> ProviderError:
     """The error of a stream that breaks its dialect. ``place`` is where, like ``delta.text``."""
     return ProviderError(
         "PROVIDER_INVALID",
-        f"answer of the provider: {place}: {printable(problem)}",
+        f"answer of the provider: {place}: {one_line(problem, _SHOWN)}",
         hint="look whether dialect and base_url of the provider belong together",
     )
 
@@ -206,5 +206,5 @@ def _code(said: Mapping[str, Any]) -> str:
 def _message(said: Mapping[str, Any]) -> str:
     for key in ("message", "detail"):
         if isinstance(said.get(key), str):
-            return printable(said[key], _SHOWN)
+            return one_line(said[key], _SHOWN)
     return ""

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lillux.digests import sha256_hex
+from lillux.foreign_text import without_control_characters
 from lillux.signing import compute_key_digest, verify_signature
 from lillux.values import dataclass
 from ryeos.agent.journal import AgentThread
@@ -188,9 +189,7 @@ def _lines(said: TranscriptOf, text: str) -> list[str]:
     shown = said.mask(text)
     if len(shown) > _MAX_TEXT:
         shown = f"{shown[:_MAX_TEXT]}\n[{len(shown) - _MAX_TEXT} more characters]"
-    if not shown.replace("\n", "").replace("\t", "").isprintable():
-        shown = "".join(one if one.isprintable() or one in "\n\t" else "\ufffd" for one in shown)
-    return shown.replace("<!--", "<!\u2011-").split("\n")
+    return without_control_characters(shown).replace("<!--", "<!\u2011-").split("\n")
 
 
 def _as_json(value: object) -> str:

@@ -815,12 +815,12 @@ def logged(
     asked: ThreadRequest, stdout: Callable[[bytes], None], stderr: Callable[[bytes], None]
 ) -> ThreadRequest:
     """The same with what is said and done written to a log."""
-    from ryeos.app.output import one_line, steers_nothing
+    from lillux.foreign_text import one_line, without_control_characters
     from ryeos.app.progress import EVENT_WORDS
 
     def piece(piece: Piece) -> None:
         if piece.kind == "text":
-            stdout(steers_nothing(piece.text).encode("utf-8", "backslashreplace"))
+            stdout(without_control_characters(piece.text).encode("utf-8", "backslashreplace"))
 
     def event(kind: str, facts: Mapping[str, Any]) -> None:
         if kind == "answered":

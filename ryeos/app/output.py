@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 
 from lillux.errors import LilluxError
+from lillux.foreign_text import escaped, one_line, without_control_characters
 
 TYPE_CHECKING = False  # importing `typing` would slow the start
 if TYPE_CHECKING:
@@ -20,11 +21,6 @@ INTERRUPTED, BROKEN_PIPE = 130, 141
 _INTERRUPTED_ANSWER = '{"status": "error", "error": "interrupted", "code": "CANCELLED"}\n'
 # Set by the consoles of Windows that show colours.
 _COLOR_CONSOLES = ("WT_SESSION", "TERM", "TERM_PROGRAM", "ANSICON")
-# JSON itself escapes the first 32 characters: these are the others, and marks of direction.
-_STEERING = {
-    code: f"\\u{code:04x}"
-    for code in (0x61C, 0x200E, 0x200F, *range(0x7F, 0xA0), *range(0x202A, 0x202F))
-} | {code: f"\\u{code:04x}" for code in range(0x2066, 0x206A)}
 _CODES = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
 
 
@@ -94,9 +90,8 @@ class Output:
         """Write a warning to standard error, once."""
         if text not in self._warned:
             self._warned.add(text)
-            self._say(
-                f"{self.paint('warning:', 'yellow', stream=sys.stderr)} {steers_nothing(text)}"
-            )
+            mark = self.paint("warning:", "yellow", stream=sys.stderr)
+            self._say(f"{mark} {without_control_characters(text)}")
 
     def paint(self, text: str, color: str, *, stream: Any = None) -> str:  # noqa: ANN401 - a stream
         """The text in a colour, if the stream it goes to shows colours."""
@@ -129,35 +124,6 @@ class Output:
         return bool((stream or sys.stdout).isatty())
 
 
-def escaped(text: str) -> str:
-    """JSON that says the same, with escapes for what steers a terminal or turns text around."""
-    return text if text.isascii() else text.translate(_STEERING)
-
-
-def steers_nothing(text: str) -> str:
-    """Untrusted text with its lines; what steers a terminal or is not seen is an escape.
-
-    A character at a time, so that it holds for a text that comes in pieces, and for one that was
-    shown like this before.
-    """
-    if text.replace("\n", "").isprintable():
-        return text
-    return "".join(c if c in "\n\t" else _visible(c) for c in text)
-
-
-def _visible(character: str) -> str:
-    r"""The character, or its escape like ``\u001b`` where it steers, hides or turns text around."""
-    if character.isprintable() or character in _SPACES:
-        return character
-    code = ord(character)
-    return f"\\u{code:04x}" if code <= _LAST_OF_FOUR_DIGITS else f"\\U{code:08x}"
-
-
-_LAST_OF_FOUR_DIGITS = 0xFFFF
-_SPACES = frozenset("\u00a0\u1680\u202f\u205f\u3000") | {chr(c) for c in range(0x2000, 0x200B)}
-"""Spaces that Python does not call printable, and that stand in texts of many languages."""
-
-
 _SHORTEST_TIME = len("2026-11-21T05:58:37")
 
 
@@ -184,18 +150,6 @@ def field_text(name: str, value: object) -> str:
 
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=True, default=str)
     return utc_text(text) if name.endswith(_TIMES) else one_line(text)
-
-
-def one_line(text: str, width: int = 0) -> str:
-    """Untrusted text, safe to show: one line, with escapes as `steers_nothing` has them.
-
-    Cut to ``width`` characters, unless that is 0.
-    """
-    words = " ".join(text.split())
-    plain = words
-    if not words.isprintable():
-        plain = "".join(map(_visible, words))
-    return plain if not width or len(plain) <= width else f"{plain[: max(width - 1, 0)]}…"
 
 
 def report(error: Exception, *, as_json: bool, environ: Mapping[str, str]) -> int:
@@ -238,14 +192,14 @@ def _write_failure(error: LilluxError, environ: Mapping[str, str]) -> bool:
 
 
 def _say(error: LilluxError) -> None:
-    sys.stderr.write(f"error: {steers_nothing(str(error))}\n")
+    sys.stderr.write(f"error: {without_control_characters(str(error))}\n")
     cause = error.__cause__
     if cause and str(cause) not in str(error):
-        sys.stderr.write(f"  cause: {steers_nothing(str(cause))}\n")
+        sys.stderr.write(f"  cause: {without_control_characters(str(cause))}\n")
     for line in getattr(error, "diff", ()):  # for a person: no envelope has it
-        sys.stderr.write(f"  {steers_nothing(line)}\n")
+        sys.stderr.write(f"  {without_control_characters(line)}\n")
     if error.hint:
-        sys.stderr.write(f"  hint: {steers_nothing(error.hint)}\n")
+        sys.stderr.write(f"  hint: {without_control_characters(error.hint)}\n")
 
 
 def interrupted_status(error: KeyboardInterrupt | BrokenPipeError, *, as_json: bool) -> int:

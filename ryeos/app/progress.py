@@ -8,8 +8,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
 from lillux.cancellation import Cancellation
+from lillux.foreign_text import one_line
 from lillux.values import dataclass, field
-from ryeos.app.output import one_line
 
 if TYPE_CHECKING:
     from ryeos.graph.runner import StepEvent

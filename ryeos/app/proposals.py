@@ -14,6 +14,7 @@ from typing import Any
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError, as_word
 from lillux.files import FileChangedError, make_directory, read_bytes, write_atomic
+from lillux.foreign_text import one_line
 from lillux.values import dataclass
 from ryeos.app.workspace import Rye
 from ryeos.items.context import utc_now
@@ -102,7 +103,7 @@ class Proposals:
             path=Path(path),
             project=project,
             sha256=item.sha256,
-            client="".join(c for c in client[:80] if c.isprintable()),
+            client=one_line(client, 80),
             proposed_at=utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
         file = self._folder / f"{proposal.id}.json"

@@ -16,8 +16,8 @@ from lillux.files import (
     remove_file,
     write_atomic,
 )
+from lillux.foreign_text import one_line
 from lillux.values import dataclass, replace
-from ryeos.app.output import one_line
 from ryeos.app.shown_text import shown_text
 from ryeos.app.sign import follow_locks
 from ryeos.app.workspace import Rye

@@ -8,6 +8,7 @@ from typing import Any
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import create_file, make_directory
+from lillux.foreign_text import one_line
 from lillux.values import dataclass
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import UsageError, target_exists_error
@@ -100,11 +101,11 @@ def export_skill(rye: Rye, reference: Reference, folder: Path) -> list[Path]:
         metadata = {"rye.ref": str(ref), "rye.sha256": sha256_hex(item.data)}
         said = {
             "name": name,
-            "description": (plain(directive.description) or ref.id)[:MAX_DESCRIPTION],
+            "description": (one_line(directive.description) or ref.id)[:MAX_DESCRIPTION],
             "metadata": metadata,
         }
         inputs = "".join(
-            f"- `{{input:{one.name}}}`: {plain(one.description) or one.name}\n"
+            f"- `{{input:{one.name}}}`: {one_line(one.description) or one.name}\n"
             for one in directive.inputs
         )
         text = f"Inputs, to be filled in first:\n\n{inputs}\n" if inputs else ""
@@ -135,8 +136,3 @@ def _as_yaml(values: Mapping[str, Any], indent: str = "") -> str:
         else:
             lines += f"{indent}{name}: {json.dumps(value, ensure_ascii=False)}\n"
     return lines
-
-
-def plain(text: str) -> str:
-    """A text on one line, without what cannot be printed."""
-    return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())

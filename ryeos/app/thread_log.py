@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
+from lillux.foreign_text import one_line, without_control_characters
 from lillux.values import dataclass, field, replace
 from ryeos.agent.journal import ACTIVE
 from ryeos.agent.messages import Piece
-from ryeos.app.output import one_line, steers_nothing
 from ryeos.app.progress import EVENT_WORDS
 from ryeos.items.errors import RyeError
 
@@ -101,7 +101,7 @@ def followed(journal: "Journal", following: Following) -> Iterator[Following]:
 
         def piece(one: Piece) -> None:
             if one.kind == "text":
-                log.write(steers_nothing(one.text))
+                log.write(without_control_characters(one.text))
             following.piece(one)
 
         def event(kind: str, facts: Mapping[str, Any]) -> None:
@@ -185,7 +185,7 @@ def log_of(records: "AgentRecords", thread_id: str, *, follow: bool) -> Iterator
     with file:
         for _ in _looks(records, thread_id, follow=follow):
             while chunk := file.read(_CHUNK_BYTES):
-                yield steers_nothing(decoder.decode(chunk))
+                yield without_control_characters(decoder.decode(chunk))
 
 
 def events_of(records: "AgentRecords", thread_id: str, *, follow: bool) -> Iterator[dict[str, Any]]:

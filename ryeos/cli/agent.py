@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lillux.errors import LilluxError
+from lillux.foreign_text import one_line
 from ryeos.agent.prices import Price, dollars
 from ryeos.agent.providers import Provider, Providers
 from ryeos.app.command_line import Arguments, CommandSpec
-from ryeos.app.output import one_line
 from ryeos.cli.session import Session
 from ryeos.items.errors import UsageError
 from ryeos.run.credentials import Credentials

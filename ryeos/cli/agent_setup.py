@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.errors import as_word
+from lillux.foreign_text import one_line
 from lillux.http.client import HttpClient
 from lillux.values import dataclass
 from ryeos import __version__
@@ -28,7 +29,6 @@ from ryeos.app.agent_setup import (
     store,
 )
 from ryeos.app.command_line import Arguments, CommandSpec
-from ryeos.app.output import one_line
 from ryeos.cli.review import is_agents
 from ryeos.cli.session import Session, cancelled_by_signals
 from ryeos.items.errors import ApprovalRequiredError, RyeError, UsageError

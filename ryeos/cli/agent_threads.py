@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
+from lillux.foreign_text import one_line, without_control_characters
 from lillux.values import dataclass, replace
 from lillux.wording import counted
 from ryeos.agent.journal import COMPLETED, Ended, after, begun
@@ -18,7 +19,7 @@ from ryeos.agent.purse import read_limits
 from ryeos.agent.records import AgentRecords
 from ryeos.app.agent_threads import AgentThreads, answer_of, row_of, status_of, used_in_all
 from ryeos.app.command_line import Arguments, CommandSpec
-from ryeos.app.output import one_line, steers_nothing, utc_text
+from ryeos.app.output import utc_text
 from ryeos.app.progress import EVENT_WORDS
 from ryeos.app.thread_log import LOG, Following
 from ryeos.cli.session import Session
@@ -83,7 +84,7 @@ class _Live:
     def piece(self, piece: Piece) -> None:
         if self._session.output.as_json or piece.kind != "text" or not piece.text:
             return
-        sys.stdout.write(steers_nothing(piece.text))
+        sys.stdout.write(without_control_characters(piece.text))
         sys.stdout.flush()
         self.has_shown, self._is_in_line = True, not piece.text.endswith("\n")
 
@@ -132,7 +133,7 @@ def show_thread(session: Session, answer: Answer, *, has_shown: bool) -> int:
     text = "" if has_shown else str(envelope["text"])
     if outputs:
         text = json.dumps(outputs, ensure_ascii=True, indent=2)
-    output.answer(envelope, steers_nothing(text))
+    output.answer(envelope, without_control_characters(text))
     usage = envelope["usage"]
     output.note(
         f"{envelope['state']}: {usage['turns']} turns, {usage['tokens']} tokens,"
@@ -475,7 +476,7 @@ def _lines(shown: Mapping[str, Any]) -> Iterator[str]:
         yield _turn_line(row)
     if shown["text"]:
         yield "text:"
-        yield from (f"  {line}" for line in steers_nothing(shown["text"]).split("\n"))
+        yield from (f"  {line}" for line in without_control_characters(shown["text"]).split("\n"))
     for name, value in shown["outputs"].items():
         yield f"output {one_line(name)}: {one_line(_plain(value))}"
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from lillux.errors import as_word
 from lillux.files import is_directory
+from lillux.foreign_text import one_line
 from ryeos.app.bundles import BundleRecipe, LookedAt, chosen_files, items_of, look_at, make_bundle
 from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
-from ryeos.app.output import one_line
 from ryeos.app.sign import targets_of
 from ryeos.cli.registry import (
     page_of,

@@ -16,6 +16,7 @@ from lillux.files import (
     read_bytes,
     write_atomic,
 )
+from lillux.foreign_text import one_line
 from lillux.json_edits import Dialect, TextStructureError, TextSyntaxError, is_blank, parse
 from lillux.values import dataclass, field
 from ryeos.imports.clients import (
@@ -452,8 +453,7 @@ def _entry_values(present: object, wanted: Mapping[str, Any]) -> dict[str, Any]:
 def _require_force(settings: ClientSettings, present: object, *, force: bool) -> None:
     if not force:
         words = started_by(present)
-        shown = " ".join(words)[:200] if words else "what cannot be read"
-        plain = "".join(c if c.isprintable() else "?" for c in shown)
+        plain = one_line(" ".join(words), 200) if words else "what cannot be read"
         raise RyeError(
             f"{settings.path!s}: its entry {ENTRY_NAME!r} starts something else: {plain}",
             code="CONFLICT",

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from lillux.errors import LilluxError, as_word
+from lillux.foreign_text import one_line, without_control_characters
 from ryeos.app.command_line import Arguments, CommandSpec
-from ryeos.app.output import one_line, steers_nothing
 from ryeos.cli.doctor_probes import (
     CLIENT_PROBES,
     INTERPRETER_PROBES,
@@ -73,9 +73,9 @@ def _lines(session: Session, checks: list[Finding]) -> Iterator[str]:
     for check in checks:
         status = session.output.paint(f"{check.status:<4}", _COLORS[check.status])
         # Names of a project's files are in what is found; its lines are ours.
-        yield f"{status}  {check.name:<12}  {steers_nothing(check.message)}"
+        yield f"{status}  {check.name:<12}  {without_control_characters(check.message)}"
         if check.fix:
-            yield f"{'':<20}fix: {steers_nothing(check.fix)}"
+            yield f"{'':<20}fix: {without_control_characters(check.fix)}"
 
 
 # --- checks ---------------------------------------------------------------------------------------

@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 
 from lillux.errors import LilluxError
 from lillux.files import others_may
+from lillux.foreign_text import one_line
 from lillux.process import ProcessManager
 from lillux.process.model import Command, ProcessRunner, SpawnError
 from lillux.values import dataclass, replace
-from ryeos.app.output import one_line
 from ryeos.cli.client_settings import (
     ClientSettings,
     Interpreter,

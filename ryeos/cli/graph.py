@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.errors import LilluxError
 from lillux.files import read_bytes
+from lillux.foreign_text import one_line
 from lillux.values import dataclass, field, replace
 from ryeos.app.command_line import Arguments, CommandSpec
-from ryeos.app.output import one_line
 from ryeos.cli import run
 from ryeos.cli.session import Session
 from ryeos.graph.model import Graph, edges_of, error_target

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
+from lillux.foreign_text import one_line, without_control_characters
 from lillux.values import replace
 from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.imports import (
@@ -19,7 +20,6 @@ from ryeos.app.imports import (
     propose,
     write_items,
 )
-from ryeos.app.output import one_line, steers_nothing
 from ryeos.app.proposals import WAITING, Proposals
 from ryeos.app.server_tools import RefreshOptions
 from ryeos.app.skills import SkillState, export_skill, skills
@@ -288,7 +288,7 @@ def _replace_servers(
     before, after = settings.text.splitlines(), text.splitlines()
     secrets = [one.value for write in writes for one in write.item.secrets]
     for line in unified_diff(before, after, str(source.path), "after", lineterm="", n=0):
-        session.output.note(steers_nothing(_without_secrets(line, secrets)))
+        session.output.note(without_control_characters(_without_secrets(line, secrets)))
     if not names or not session.confirm(f"change {source.path}?"):
         return {"path": str(source.path), "done": False, "servers": names}
     backup = write_settings(

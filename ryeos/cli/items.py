@@ -5,9 +5,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from lillux.foreign_text import escaped, one_line
 from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.load import LoadRequest, load_item
-from ryeos.app.output import escaped, one_line
 from ryeos.app.search import search_checked
 from ryeos.cli.session import Session
 from ryeos.items.errors import UsageError

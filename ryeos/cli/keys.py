@@ -19,6 +19,7 @@ from lillux.files import (
     read_bytes,
     write_atomic,
 )
+from lillux.foreign_text import one_line
 from lillux.signing import (
     MAX_PEM_BYTES,
     PRIVATE_KEY_FILE,
@@ -35,7 +36,6 @@ from lillux.signing import (
     public_pem_of,
 )
 from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
-from ryeos.app.output import one_line
 from ryeos.app.sign import follow
 from ryeos.cli.session import Session, typed_passphrase
 from ryeos.items.context import PRIVATE_KEY_VARIABLE, utc_now

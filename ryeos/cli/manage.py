@@ -23,8 +23,8 @@ from lillux.files import (
     remove_file,
     write_atomic,
 )
+from lillux.foreign_text import one_line
 from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
-from ryeos.app.output import one_line
 from ryeos.app.workspace import Rye
 from ryeos.cli.session import Session
 from ryeos.items.errors import (

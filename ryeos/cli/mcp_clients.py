@@ -13,8 +13,8 @@ from typing import Any
 
 from lillux.errors import LilluxError
 from lillux.files import file_system_error
+from lillux.foreign_text import one_line
 from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
-from ryeos.app.output import one_line
 from ryeos.cli.client_settings import (
     ClientSettings,
     EntryChange,

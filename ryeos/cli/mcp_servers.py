@@ -16,10 +16,10 @@ from typing import Any
 from lillux.beneath import open_folder
 from lillux.errors import as_word
 from lillux.files import read_bytes, remove_file
+from lillux.foreign_text import one_line
 from lillux.values import dataclass
 from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
 from ryeos.app.imports import propose
-from ryeos.app.output import one_line
 from ryeos.app.server_tools import (
     RefreshOptions,
     ToolChange,

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lillux.files import create_file, make_directory
+from lillux.foreign_text import one_line
 from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.config_templates import CONFIGS
-from ryeos.app.output import one_line
 from ryeos.app.templates import TEMPLATES, Template
 from ryeos.cli.session import Session
 from ryeos.items.errors import InvalidRefError, RyeError, UsageError, target_exists_error

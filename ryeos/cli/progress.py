@@ -6,7 +6,8 @@ from threading import Event, Lock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TextIO
 
-from ryeos.app.output import Output, one_line
+from lillux.foreign_text import one_line
+from ryeos.app.output import Output
 
 if TYPE_CHECKING:
     from ryeos.graph.runner import StepEvent

@@ -9,9 +9,10 @@ from typing import Any
 from lillux import dsse
 from lillux.errors import LilluxError, as_word
 from lillux.files import read_bytes, write_atomic
+from lillux.foreign_text import one_line, without_control_characters
 from lillux.signing import KeyNotFoundError, canonical_public_pem, compute_key_digest
 from ryeos.app.command_line import Arguments, CommandSpec
-from ryeos.app.output import one_line, steers_nothing, utc_text
+from ryeos.app.output import utc_text
 from ryeos.cli.chain import rights_text
 from ryeos.cli.session import Session
 from ryeos.items.errors import RyeError, UsageError
@@ -75,7 +76,7 @@ def _list(session: Session) -> int:
         )
         for row in rows
     ]
-    session.output.answer(envelope, "\n".join(map(steers_nothing, lines)))
+    session.output.answer(envelope, "\n".join(map(without_control_characters, lines)))
     if len(receipts) > len(shown):
         session.output.note(f"{len(receipts)} in all; to see more: rye receipts list --limit 100")
     return 0
@@ -171,7 +172,7 @@ def _text(receipt: Receipt, said: Mapping[str, Any]) -> list[str]:
         f"step     {one if isinstance(one, str) else one.get('item')}"
         for one in said.get("steps") or ()
     ]
-    return [steers_nothing(line) for line in lines]
+    return [without_control_characters(line) for line in lines]
 
 
 def _thread_lines(said: Mapping[str, Any]) -> Iterator[str]:
@@ -269,7 +270,7 @@ def _verify_file(session: Session, path: Path) -> int:
         f"status   {predicate.get('status', 'see its predicate')}",
         f"key      {who}",
     ]
-    session.output.answer(envelope_of_answer, "\n".join(map(steers_nothing, lines)))
+    session.output.answer(envelope_of_answer, "\n".join(map(without_control_characters, lines)))
     return 0
 
 

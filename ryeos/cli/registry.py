@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from lillux.errors import LilluxError
-from ryeos.app.command_line import Action, Arguments, CommandSpec, no_arguments
+from lillux.foreign_text import one_line
 from lillux.http.model import is_unencrypted
-from ryeos.app.output import one_line, utc_text
+from ryeos.app.command_line import Action, Arguments, CommandSpec, no_arguments
+from ryeos.app.output import utc_text
 from ryeos.cli.session import Session, cancelled_by_signals
 from ryeos.items.context import utc_now
 from ryeos.items.errors import RyeError, UsageError

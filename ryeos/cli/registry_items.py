@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lillux.errors import LilluxError, as_word
+from lillux.foreign_text import one_line
 from ryeos.app.command_line import Arguments, CommandSpec
-from ryeos.app.output import one_line, utc_text
+from ryeos.app.output import utc_text
 from ryeos.cli.registry import (
     page_of,
     reference_of,

@@ -6,9 +6,10 @@ from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
+from lillux.foreign_text import one_line, without_control_characters
 from lillux.signing import compute_key_digest
 from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
-from ryeos.app.output import field_text, one_line, steers_nothing, utc_text
+from ryeos.app.output import field_text, utc_text
 from ryeos.cli import run
 from ryeos.cli.remote_run import (
     limit_of,
@@ -281,7 +282,7 @@ def _write_piece(piece: dict[str, Any]) -> None:
     """A node's text, on a terminal without what would steer it."""
     stream = sys.stderr if piece.get("stream") == "stderr" else sys.stdout
     text = str(piece.get("text", ""))
-    stream.write(steers_nothing(text) if stream.isatty() else text)
+    stream.write(without_control_characters(text) if stream.isatty() else text)
     stream.flush()
 
 

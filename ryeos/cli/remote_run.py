@@ -8,8 +8,8 @@ from typing import Any, Protocol, TextIO
 
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
+from lillux.foreign_text import one_line, without_control_characters
 from ryeos.app.command_line import Arguments
-from ryeos.app.output import one_line, steers_nothing
 from ryeos.cli.progress import ProgressBar
 from ryeos.cli.session import Session, cancelled_by_signals
 from ryeos.items.errors import Answer, UsageError
@@ -104,7 +104,8 @@ class LiveOutput:
 
 
 def _shown(text: str, stream: TextIO) -> bytes:
-    return (steers_nothing(text) if stream.isatty() else text).encode("utf-8", "replace")
+    shown = without_control_characters(text) if stream.isatty() else text
+    return shown.encode("utf-8", "replace")
 
 
 def _write_pages(session: Session, answer: Answer) -> None:

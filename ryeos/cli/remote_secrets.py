@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lillux.errors import as_word
+from lillux.foreign_text import one_line
 from lillux.signing import KeyNotFoundError, load_keypair
 from ryeos.app.command_line import Action, Arguments, CommandSpec
-from ryeos.app.output import one_line
 from ryeos.cli import run
 from ryeos.cli.remote_run import linked, remote_environment, take_remote, take_team, team_of
 from ryeos.cli.session import Session

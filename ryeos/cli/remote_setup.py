@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from lillux.errors import LilluxError
-from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
+from lillux.foreign_text import one_line
 from lillux.http.model import is_unencrypted
-from ryeos.app.output import one_line
+from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
 from ryeos.cli.session import Session
 from ryeos.items.errors import NoSigningKeyError, RyeError, UsageError
 from ryeos.remote.pins import Pins

@@ -7,10 +7,11 @@ from typing import Any
 
 from lillux.fields import is_number
 from lillux.files import read_bytes
+from lillux.foreign_text import one_line
 from lillux.http.client import wait_for
 from lillux.signing import MAX_PEM_BYTES, PUBLIC_KEY_FILE, canonical_public_pem
 from ryeos.app.command_line import Action, Arguments, CommandSpec
-from ryeos.app.output import one_line, utc_text
+from ryeos.app.output import utc_text
 from ryeos.cli.remote_run import linked, remote_environment, take_remote, take_team, team_of
 from ryeos.cli.session import Session
 from ryeos.items.errors import RyeError, UsageError

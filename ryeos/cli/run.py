@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.errors import LilluxError
 from lillux.files import read_bytes
+from lillux.foreign_text import escaped, without_control_characters
 from lillux.values import replace
 from ryeos.app.command_line import ITEM_FLAG, OWN_FLAG, Arguments, CommandSpec
-from ryeos.app.output import OutputError, escaped, steers_nothing
+from ryeos.app.output import OutputError
 from ryeos.cli.session import Session, cancelled_by_signals
 from ryeos.items.errors import ONLY_FAILED, Answer, UsageError
 from ryeos.run.model import ExecutionRequest, ThreadRequest
@@ -284,7 +285,7 @@ def show(session: Session, answer: Answer, *, was_shown: bool = False, traceback
         output.answer(envelope, "" if was_shown else _data_text(envelope["data"]))
     elif envelope["status"] == "error":
         for line in answer.diff:
-            output.note(steers_nothing(line))
+            output.note(without_control_characters(line))
         _show_failure(session, envelope, was_shown=was_shown, traceback=traceback)
     else:
         output.answer(envelope, _text_of(envelope))

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError, as_word
+from lillux.foreign_text import one_line
 from ryeos.app.command_line import Arguments, CommandSpec
-from ryeos.app.output import one_line, utc_text
+from ryeos.app.output import utc_text
 from ryeos.app.proposals import (
     DROPPED,
     FAILED,

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.files import write_atomic
+from lillux.foreign_text import one_line
 from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.item_tests import (
     CaseResult,
@@ -16,7 +17,6 @@ from ryeos.app.item_tests import (
     planned,
     run_cases,
 )
-from ryeos.app.output import one_line
 from ryeos.cli.session import Session, cancelled_by_signals
 from ryeos.items.errors import UsageError
 

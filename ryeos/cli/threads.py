@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.errors import LilluxError
 from lillux.files import file_system_error
+from lillux.foreign_text import one_line, without_control_characters
 from lillux.values import replace
 from ryeos.app.command_line import Arguments, CommandSpec
-from ryeos.app.output import field_text, one_line, utc_text
+from ryeos.app.output import field_text, utc_text
 from ryeos.cli.session import Session, interrupt_on_signals
 from ryeos.items.errors import TOOL_FAILED, UsageError
 from ryeos.run.thread_control import GRACE_S, ThreadLog, kill_thread, refreshed, wait_for
@@ -252,7 +253,7 @@ def _write(chunk: bytes) -> None:
     """To a pipe as it is; to a person without what would steer the terminal."""
     if sys.stdout.isatty():
         text = chunk.decode("utf-8", "replace")
-        chunk = "".join(c if c.isprintable() or c in "\n\t\r" else "?" for c in text).encode()
+        chunk = without_control_characters(text).encode()
     _write_bytes(chunk)
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from lillux.digests import sha256_hex
+from lillux.foreign_text import one_line
 from ryeos.app.command_line import Arguments, CommandSpec
-from ryeos.app.output import one_line
 from ryeos.cli.session import Session
 from ryeos.items.context import utc_now
 from ryeos.items.errors import RyeError, UsageError

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import pairwise
 
+from lillux.foreign_text import one_line
 from lillux.values import dataclass
 from ryeos.graph.conditions import AllOf, AnyOf, Comparison, Condition, Not
 from ryeos.graph.model import (
@@ -105,12 +106,6 @@ class Picture:
         return tuple(state for state in NodeState if state in there)
 
 
-def shortened(text: str, most: int) -> str:
-    """A text on one line that is no longer than ``most`` characters, and can be seen."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return line if len(line) <= most else line[: most - 1] + "\u2026"
-
-
 # --- shape ----------------------------------------------------------------------------------------
 # A graph as a picture; of a run, with how far it is with each node.
 
@@ -146,20 +141,20 @@ def picture_of(graph: Graph, states: Mapping[str, NodeState] | None = None) -> P
         box = Box(key=keys[name], lines=_box_lines(node), outline=_OUTLINES[node.type], state=state)
         boxes.append(box)
     arrows = [arrow for node in graph.nodes.values() for arrow in _arrows(node, keys)]
-    title = shortened(graph.graph_id, _MOST_LINE)
+    title = one_line(graph.graph_id, _MOST_LINE)
     return Picture(title=title, boxes=boxes, arrows=arrows, start=keys[graph.start])
 
 
 def _box_lines(node: GraphNode) -> tuple[str, ...]:
-    title = shortened(node.name, _MOST_TITLE)
+    title = one_line(node.name, _MOST_TITLE)
     if not isinstance(node, (ActionNode, ForeachNode)):
         return (title,)
-    called = shortened(_call_text(node.action), _MOST_LINE)
+    called = one_line(_call_text(node.action), _MOST_LINE)
     if isinstance(node, ActionNode):
         return (title, called)
     over = node.over if isinstance(node.over, str) else "a list"
     together = ", in parallel" if node.parallel else ""
-    return (title, called, shortened(f"for {node.as_name} in {over}{together}", _MOST_LINE))
+    return (title, called, one_line(f"for {node.as_name} in {over}{together}", _MOST_LINE))
 
 
 def _call_text(action: Action) -> str:
@@ -171,7 +166,7 @@ def _arrows(node: GraphNode, keys: Mapping[str, str]) -> Iterator[Arrow]:
     edges = edges_of(node)
     for index, edge in enumerate(edges):
         if edge.when is not None:
-            label = shortened(condition_text(edge.when), _MOST_LABEL)
+            label = one_line(condition_text(edge.when), _MOST_LABEL)
         else:
             label = "else" if index else ""
         yield Arrow(source=keys[node.name], target=keys[edge.to], label=label)

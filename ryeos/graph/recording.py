@@ -23,6 +23,7 @@ from lillux.files import (
     safe_join,
     write_atomic,
 )
+from lillux.foreign_text import one_line, printable
 from lillux.values import dataclass
 from ryeos import __version__
 from ryeos.graph.call import Lineage, SavedRun
@@ -86,7 +87,6 @@ from ryeos.trust.sign import ReadItem, Signer, SignTarget
 
 _MARKS = {"completed": "✅", "error": "❌", "running": "🔄", "waiting": "⏳"}
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+!|~&$:@-])")
-_LARGEST_SHORT = 0xFFFF
 _LONGEST_TEXT, _MOST_ROWS = 300, 500
 
 
@@ -230,18 +230,12 @@ def _mark(status: str) -> str:
 def yaml_scalar(value: object) -> str:
     """A scalar as JSON, which YAML reads as the same; no back-tick, which could end the fence."""
     text = json.dumps(value, ensure_ascii=False)
-    return "".join(one if one.isprintable() and one != "`" else _escape(one) for one in text)
-
-
-def _escape(character: str) -> str:
-    number = ord(character)
-    return f"\\U{number:08x}" if number > _LARGEST_SHORT else f"\\u{number:04x}"
+    return printable(text, 0).replace("`", "\\u0060")
 
 
 def plain_words(text: str) -> str:
     """Foreign text as plain words of one line."""
-    shown = "".join(one if one.isprintable() else " " for one in text[:_LONGEST_TEXT])
-    return _MARKDOWN.sub(r"\\\1", shown)
+    return _MARKDOWN.sub(r"\\\1", one_line(text, _LONGEST_TEXT))
 
 
 def _utc_text(seconds: float) -> str:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from lillux.foreign_text import one_line
 from lillux.values import dataclass
 
 MAX_PAGE, MAX_ARGUMENTS, MAX_DESCRIPTION = 128 * 1024, 60, 300
@@ -236,6 +237,4 @@ def _name(flag: str) -> str:
 
 
 def _plain(text: str) -> str:
-    said = " ".join(_MARKS.sub("", text).split())
-    plain = "".join(letter for letter in said if letter.isprintable())
-    return plain[:MAX_DESCRIPTION]
+    return one_line(_MARKS.sub("", text), MAX_DESCRIPTION)

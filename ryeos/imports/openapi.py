@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urljoin
 
 from lillux.errors import LilluxError
+from lillux.foreign_text import one_line
 from lillux.schema import validate_schema
 from lillux.values import dataclass
 from ryeos.imports.launches import rights_of_address
@@ -732,5 +733,4 @@ def _name_in(place: str, name: str) -> str:
 
 
 def _plain(text: str) -> str:
-    plain = " ".join(text.split())[:MAX_DESCRIPTION]
-    return "".join(letter for letter in plain if letter.isprintable())
+    return one_line(text, MAX_DESCRIPTION)

@@ -13,6 +13,7 @@ from typing import Any
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import path_inside, read_bytes
+from lillux.foreign_text import one_line
 from lillux.values import dataclass, replace
 from ryeos.imports.help_pages import HelpPage, read_help
 from ryeos.imports.plan import (
@@ -216,5 +217,4 @@ def _rights(code: _Code) -> tuple[dict[str, Any], list[str]]:
 
 
 def _one_line(text: str) -> str:
-    first = " ".join(text.strip().split("\n\n")[0].split())[:300]
-    return "".join(letter for letter in first if letter.isprintable())
+    return one_line(text.strip().split("\n\n")[0], 300)

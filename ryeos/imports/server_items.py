@@ -9,6 +9,7 @@ from typing import Any
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError, UnsafePathError
 from lillux.files import require_plain_path
+from lillux.foreign_text import one_line
 from lillux.schema import SchemaError
 from lillux.schema_repair import readable_schema
 from lillux.values import dataclass, field
@@ -235,7 +236,7 @@ def _usable_schema(schema: object) -> tuple[dict[str, Any], tuple[str, ...]]:
         raise SchemaError("", "expected the type object")
     usable, left_out = readable_schema(schema)
     notes = (f"inputSchema{one.pointer}: left out: {one.problem}" for one in left_out)
-    return usable, tuple(_one_line(note)[:300] for note in notes)
+    return usable, tuple(one_line(note, 300) for note in notes)
 
 
 def _description(tool: Mapping[str, Any]) -> str:
@@ -266,11 +267,7 @@ def _plain(value: object, depth: int) -> object:
 
 
 def _one_line(text: str) -> str:
-    words = " ".join(text.split())
-    plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in words)
-    if len(plain) <= MAX_DESCRIPTION_CHARACTERS:
-        return plain
-    return f"{plain[: MAX_DESCRIPTION_CHARACTERS - 1]}…"
+    return one_line(text, MAX_DESCRIPTION_CHARACTERS)
 
 
 # --- servers --------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from pathlib import Path
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError, as_word
 from lillux.files import path_inside, read_bytes
+from lillux.foreign_text import one_line
 from ryeos.imports.plan import ImportPlan, ImportSource, ProposedItem, plain_name, shown_path
 from ryeos.items.header_values import MetadataError
 from ryeos.items.line_ends import lf_bytes
@@ -146,8 +147,7 @@ def _description(said: Mapping[str, object]) -> str:
     description = said.get("description")
     if not isinstance(description, str) or not description.strip():
         raise MetadataError(FILE, "description: expected a text, found none")
-    plain = " ".join(description.split())[:MAX_DESCRIPTION]
-    return "".join(letter for letter in plain if letter.isprintable())
+    return one_line(description, MAX_DESCRIPTION)
 
 
 def _called_scripts(

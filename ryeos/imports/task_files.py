@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lillux.errors import LilluxError
 from lillux.files import path_inside
+from lillux.foreign_text import one_line
 from lillux.values import dataclass, field
 from ryeos.imports.help_pages import Argument
 from ryeos.imports.plan import source_text
@@ -74,5 +75,4 @@ def part_text(folder: Path, name: str) -> str | None:
 
 def plain_line(text: str) -> str:
     """A text on one line of bounded length."""
-    plain = " ".join(text.split())[:_MAX_TEXT]
-    return "".join(letter for letter in plain if letter.isprintable())
+    return one_line(text, _MAX_TEXT)

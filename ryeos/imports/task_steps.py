@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from lillux.foreign_text import one_line
 from lillux.values import dataclass
 from ryeos.imports.task_files import Part
 
@@ -162,10 +163,7 @@ def shown_step(owner: str, line: str) -> str:
 
 
 def _plain(text: str) -> str:
-    plain = " ".join(text.split())
-    if not plain.isprintable():
-        plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in plain)
-    return plain
+    return one_line(text)
 
 
 def too_much(steps: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
+from lillux.foreign_text import printable
 from lillux.patterns import pattern
 from lillux.values import dataclass
 from ryeos.items.rights import KEYS
@@ -201,6 +202,6 @@ class Unread:
     problem: str
 
     def __str__(self) -> str:
-        name = self.name if self.name.isprintable() else ascii(self.name)[1:-1]
-        shown_name = name[:80] if name.isascii() else f"{name[:80]} ({ascii(name[:80])[1:-1]})"
+        name = printable(self.name, 80)
+        shown_name = name if name.isascii() else f"{name} ({ascii(name)[1:-1]})"
         return f"line {self.line}: {shown_name} {self.problem}"

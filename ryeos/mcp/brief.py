@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ryeos.app.output import escaped, steers_nothing
+from lillux.foreign_text import escaped, without_control_characters
 from ryeos.items.refs import AI_DIRECTORY
 from ryeos.mcp.wire import compact
 from ryeos.run.calls import TRACEBACK
@@ -334,8 +334,9 @@ def text_of(structure: Mapping[str, Any]) -> str:
     for name, value in rest.items():
         if name != "item_id" or not main:
             # The structure beside it has the value as it is.
-            is_text = isinstance(value, str)
-            lines.append(f"{name}: {steers_nothing(value) if is_text else escaped(compact(value))}")
+            text = value if isinstance(value, str) else compact(value)
+            shown = without_control_characters if isinstance(value, str) else escaped
+            lines.append(f"{name}: {shown(text)}")
     return "\n".join(line for line in lines if line) or status
 
 
@@ -348,7 +349,8 @@ def _first_lines(rest: dict[str, Any], status: str) -> list[str]:
         rest.pop("truncated")
         lines.append(f"[cut: {size} bytes in all; read on with {call[1:-1]}]")
     if "error" in rest:
-        lines.append(f"{rest.pop('code', status)}: {steers_nothing(str(rest.pop('error')))}")
+        code, error = rest.pop("code", status), str(rest.pop("error"))
+        lines.append(f"{code}: {without_control_characters(error)}")
         if "hint" in rest:
             lines.append(f"hint: {rest.pop('hint')}")
     elif status != "success":

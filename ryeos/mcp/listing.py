@@ -16,9 +16,9 @@ from urllib.parse import quote, unquote
 
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
+from lillux.foreign_text import one_line
 from lillux.jsonrpc import INVALID_PARAMS
 from lillux.values import dataclass
-from ryeos.app.output import one_line
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import InvalidRefError
 from ryeos.items.refs import (

@@ -24,8 +24,8 @@ from lillux.files import (
     remove_file,
     write_atomic,
 )
+from lillux.foreign_text import escaped
 from lillux.values import dataclass
-from ryeos.app.output import escaped
 from ryeos.app.verbs import wants_all
 from ryeos.items.context import Context
 from ryeos.items.errors import VerbArgumentError

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from lillux.digests import sha256_hex
 from lillux.files import is_inside
+from lillux.foreign_text import one_line
 from lillux.jsonrpc import INVALID_PARAMS
 from lillux.values import dataclass, field
 from ryeos.app.skills import skill_text
@@ -307,8 +308,8 @@ def _of_tree(
 
 
 def _front_matter(uri: str, ref: ItemRef, description: str, item: VerifiedItem) -> dict[str, Any]:
-    described = _plain(description) or _plain(ref.id)
-    metadata = {"rye.ref": _plain(str(ref)), "rye.hash": item.content_hash}
+    described = one_line(description) or one_line(ref.id)
+    metadata = {"rye.ref": one_line(str(ref)), "rye.hash": item.content_hash}
     if item.signature:
         metadata["rye.key"] = item.signature.fingerprint
     return {
@@ -316,8 +317,3 @@ def _front_matter(uri: str, ref: ItemRef, description: str, item: VerifiedItem) 
         "description": described[:MAX_DESCRIPTION_CHARACTERS],
         "metadata": metadata,
     }
-
-
-def _plain(text: str) -> str:
-    """On one line, and without what cannot be printed."""
-    return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())

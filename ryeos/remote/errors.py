@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lillux.foreign_text import one_line, printable
 from ryeos.items.errors import RyeError
 
 _HINTS = {
@@ -184,7 +185,7 @@ class InTheWayError(RyeError):
         self.path, self.others = path, tuple(others)
         self.details = self.others
         super().__init__(
-            f"{_printable_path(path)}: in its way: {listed(others)}; nothing was written",
+            f"{printable(path, _SHOWN)}: in its way: {listed(others)}; nothing was written",
             hint=f"settle those first: {first}"
             if first
             else "move or remove those, then try again",
@@ -200,7 +201,7 @@ class NotInConflictError(RyeError):
         self.path, self.remote = path, remote
         self.suggestions = tuple(known)
         super().__init__(
-            f"{_printable_path(path)}: in no conflict with remote {remote}",
+            f"{printable(path, _SHOWN)}: in no conflict with remote {remote}",
             hint=f"conflicts: {listed(known)}" if known else "there are no conflicts to settle",
         )
 
@@ -221,7 +222,7 @@ def pin_error(path: Path, problem: str, forget: str) -> RyeError:
 def conflict_record_error(path: str, problem: str) -> RyeError:
     """The record of conflicts is not one that this program wrote."""
     return RyeError(
-        f"{_printable_path(path)}: {problem}",
+        f"{printable(path, _SHOWN)}: {problem}",
         code="CONFIG_ERROR",
         hint="remove it, then pull it again: rye remote pull",
         path=path,
@@ -241,24 +242,15 @@ def detail_text(detail: object) -> str:
     """The words of a refusal, which may be any JSON, as one line."""
     if isinstance(detail, dict) and isinstance(detail.get("error"), str):
         detail = detail["error"]
-    text = detail if isinstance(detail, str) else repr(detail)
-    plain = "".join(character if character.isprintable() else " " for character in text)
-    return plain if len(plain) <= _SHOWN else f"{plain[:_SHOWN]}..."
+    return one_line(detail if isinstance(detail, str) else repr(detail), _SHOWN)
 
 
 def _short(digest: str | None) -> str:
     return digest[:12] if digest else "none"
 
 
-def _printable_path(path: str) -> str:
-    """A name that another user gave a file, on one line: what steers terminals is escaped."""
-    from lillux.wording import printable
-
-    return printable(path, _SHOWN)
-
-
 def listed(paths: Sequence[str]) -> str:
     """The first of many paths or digests, and how many more there are."""
-    shown = ", ".join(map(_printable_path, paths[:_MANY_PATHS]))
+    shown = ", ".join(map(printable, paths[:_MANY_PATHS]))
     left = len(paths) - _MANY_PATHS
     return f"{shown} and {left} more" if left > 0 else shown

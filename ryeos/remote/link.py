@@ -12,6 +12,7 @@ from lillux.cancellation import Cancellation
 from lillux.digests import canonical_json, sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import locked, read_bytes
+from lillux.foreign_text import printable
 from lillux.store import Durability, Store
 from lillux.store_files import ObjectKind, RefUnreadableError, is_digest
 from lillux.values import dataclass, field, replace
@@ -218,20 +219,14 @@ class WorkingTree:
         except LilluxError as error:  # it only saves time
             self._warn(f"file digests are not kept: {error}")
         for skipped in tree.skipped:
-            self._warn(_on_one_line(f"{skipped.path}: stays here: {skipped.problem}"))
+            text = f"{skipped.path}: stays here: {skipped.problem}"
+            self._warn(printable(text, _MAX_LINE_CHARACTERS))
         return tree
 
     def _table_path(self, root: Path) -> Path | None:
         if self._cache is None:
             return None
         return self._cache / sha256_hex(str(root.absolute()).encode())
-
-
-def _on_one_line(text: str) -> str:
-    """With the names of files in it: what steers terminals is escaped."""
-    from lillux.wording import printable
-
-    return printable(text, _MAX_LINE_CHARACTERS)
 
 
 def sized(tree: Tree, digest: str) -> SizedContent:

@@ -14,6 +14,7 @@ from typing import Any
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import file_system_error, locked, make_directory, read_bytes, write_atomic
+from lillux.foreign_text import one_line
 from lillux.http.model import is_unencrypted
 from lillux.signing import canonical_public_pem, compute_key_fingerprint
 from lillux.values import dataclass, field
@@ -592,10 +593,5 @@ def _text_of(detail: object) -> str:
         said = detail.get("error") or detail.get("detail") or detail
         issues = detail.get("issues")
         listed = [str(one) for one in issues[:_MANY_ISSUES]] if isinstance(issues, list) else []
-        return _plain("; ".join([str(said), *listed]))
-    return _plain(str(detail))
-
-
-def _plain(text: str) -> str:
-    line = " ".join(text.split())
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)[:_SHOWN]
+        return one_line("; ".join([str(said), *listed]), _SHOWN)
+    return one_line(str(detail), _SHOWN)

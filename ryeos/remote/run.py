@@ -17,6 +17,7 @@ from lillux.cancellation import Cancellation
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import make_directory, read_bytes, write_atomic
+from lillux.foreign_text import printable
 from lillux.http.client import wait_for
 from lillux.http.model import ExchangeCancelledError
 from lillux.patterns import pattern
@@ -553,7 +554,7 @@ def _body(link: Link, run: RemoteRun) -> dict[str, Any]:
 
 
 def _masked(paths: Sequence[str]) -> str:
-    shown = ", ".join(ascii(path)[1:-1] for path in paths[:_SHOWN_PATHS])
+    shown = ", ".join(map(printable, paths[:_SHOWN_PATHS]))
     more = f" and {len(paths) - _SHOWN_PATHS} more" if len(paths) > _SHOWN_PATHS else ""
     return f"the run wrote a secret into {shown}{more}: there is *** in its place"
 
@@ -607,8 +608,6 @@ class _RunFollowUp:
         executed = self._executed
         if executed.merge_type not in _UNMERGED:
             return
-        from lillux.wording import printable
-
         is_conflict = executed.merge_type == "conflict"
         paths = ", ".join(map(printable, sorted(executed.conflicts)[:5])) if is_conflict else ""
         # By its snapshot: the public node keeps that, but not the record of a conflict.

@@ -64,7 +64,7 @@ def _problem(
     name = violation.pointer.removeprefix("/")
     if not violation.expected.startswith("no such key") or "/" in name:
         return str(violation)
-    from lillux.wording import printable
+    from lillux.foreign_text import printable
 
     takes = printable(", ".join(known)) or "none"
     problem = f"unknown parameter {printable(name)}, it takes {takes}"

@@ -164,7 +164,7 @@ def test_the_excerpt_of_garbage_is_short_and_printable() -> None:
     (found,) = parse_messages(b"\x1b[2J" + b"x" * 1000)
 
     assert isinstance(found, MalformedMessage)
-    assert found.shown.startswith("\\x1b[2Jxxx")
+    assert found.shown.startswith("\\u001b[2Jxxx")
     assert len(found.shown) <= 210
 
 

@@ -82,7 +82,7 @@ def test_long_and_unprintable_values_stay_on_a_short_line() -> None:
     (line,) = lines(value, {"additionalProperties": {"type": "string"}})
 
     assert line.isprintable()
-    assert line.startswith(r"/\x1b[31m\u202ekkk")
+    assert line.startswith(r"/\u001b[31m\u202ekkk")
     assert len(line) < 500
 
 

@@ -132,7 +132,7 @@ def test_what_a_provider_says_is_shown_on_one_line_and_cut() -> None:
 
     assert shown.isprintable()
     assert len(shown) < 800
-    assert "a\\x1b[2J\\n" in shown
+    assert "a\\u001b[2J bbb" in shown
 
 
 def test_a_provider_changes_when_it_is_tried_again() -> None:

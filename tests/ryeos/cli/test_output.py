@@ -1,36 +1,10 @@
 import io
-import json
 
 import pytest
 
 from ryeos.app.commands import TABLE
-from ryeos.app.output import Output, escaped, one_line
+from ryeos.app.output import Output
 from tests.support.command_line import CommandLine
-
-
-@pytest.mark.parametrize(
-    ("text", "width", "shown"),
-    [
-        ("plain", 0, "plain"),
-        ("two\nlines\tand\u2028more", 0, "two lines and more"),
-        ("\x1b[31mred\x1b[0m", 0, r"\u001b[31mred\u001b[0m"),
-        ("right\u202eleft", 0, r"right\u202eleft"),
-        ("bytes \udcff", 0, r"bytes \udcff"),
-        ("exactly ten", 11, "exactly ten"),
-        ("exactly ten", 10, "exactly t\u2026"),
-        ("", 5, ""),
-    ],
-)
-def test_foreign_text_is_one_harmless_line(text: str, width: int, shown: str) -> None:
-    assert one_line(text, width) == shown
-
-
-@pytest.mark.parametrize("steering", ["\x1b[2J", "\x9b2J", "\u202eback", "\u2066back", "\x7f"])
-def test_json_says_the_same_and_steers_no_terminal(steering: str) -> None:
-    said = json.dumps({"text": f"grün {steering}"}, ensure_ascii=False)
-
-    assert json.loads(escaped(said)) == {"text": f"grün {steering}"}
-    assert escaped(said).isprintable()
 
 
 @pytest.mark.parametrize("flags", [(), ("--json",)])

@@ -21,7 +21,6 @@ from ryeos.graph.pictures import (
     dot,
     mermaid,
     picture_of,
-    shortened,
 )
 from ryeos.graph.reading import read_graph
 from ryeos.graph.svg import MAX_BENDS, LayoutArrow, Size, lay_out, svg, text_width
@@ -255,16 +254,6 @@ def test_boxes_that_follow_each_other_stand_below_each_other() -> None:
 
 def test_a_picture_of_an_empty_graph_is_a_picture() -> None:
     parsed(svg(Picture(title="", boxes=[], arrows=[])))
-
-
-@pytest.mark.parametrize(
-    ("text", "most", "shown"),
-    [("abc", 3, "abc"), ("abcd", 3, "ab\u2026"), (" a\n\tb\x00c ", 9, "a b c"), ("", 3, "")],
-)
-def test_a_long_text_is_cut_and_an_invisible_character_is_left_out(
-    text: str, most: int, shown: str
-) -> None:
-    assert shortened(text, most) == shown
 
 
 def test_wide_characters_take_more_room() -> None:

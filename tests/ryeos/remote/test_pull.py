@@ -503,5 +503,5 @@ def test_names_in_errors_contain_no_control_characters() -> None:
 
     error = RemoteConflictError("default", {name: "both changed it"}, "x")
 
-    assert r"src/\x1b[31m\n\u202etxt.a (both changed it)" in str(error)
+    assert r"src/\u001b[31m\u000a\u202etxt.a (both changed it)" in str(error)
     assert error.paths == (name,)
