@@ -28,7 +28,7 @@ _RESERVED = frozenset(
 class RegistryNameError(RyeError):
     """A name that nothing in a registry can have. ``field`` is what it was to name."""
 
-    code, exit_status = "INVALID_PARAMS", 2
+    code = "INVALID_PARAMS"
 
     def __init__(self, field: str, problem: str) -> None:
         self.field, self.problem = field, problem

@@ -24,9 +24,9 @@ from packing.reference import (  # noqa: E402
 from rye_services.operations.cli import open_node  # noqa: E402
 from rye_services.process.data_folder import make_data  # noqa: E402
 from rye_services.settings import read_settings  # noqa: E402
-from ryeos.app.topics import CODES  # noqa: E402
+from ryeos.app.topics import Face, text_for  # noqa: E402
 from ryeos.app.verbs import ABSENT, TOOLS, Parameter, Tool  # noqa: E402
-from ryeos.items.errors import EXIT_STATUS  # noqa: E402
+from ryeos.items.error_table import ErrorRow, error_table  # noqa: E402
 
 REFERENCE = ROOT / "docs" / "reference"
 PACKAGES = ("lillux", "rye_services", "ryeos")
@@ -38,10 +38,13 @@ What Rye cannot do is an error: a stable `code`, the exit status of the command,
 a class where they can catch one. What a tool says about itself is a
 [result](../running.md#results). Callers rely on codes, not on words.
 
-This page is written by `scripts/generate_reference.py` from the code.
+HTTP is the status of the answer of a node or registry, and `-` where none answers with the code.
+A few classes have another status for the same code.
 
-| status | code | when | classes |
-|---|---|---|---|
+This page is written by `scripts/generate_reference.py` from `ryeos/items/error_table.py`.
+
+| status | code | HTTP | when | what to do | classes |
+|---|---|---|---|---|---|
 """
 
 
@@ -64,16 +67,24 @@ This page is written by `scripts/generate_reference.py` from `ryeos/app/verbs.py
 
 def errors_page() -> str:
     """The whole page."""
+    table = error_table()
     classes: dict[tuple[int, str], list[str]] = {
-        (status, code): [] for code, status in EXIT_STATUS.items()
+        (row.exit_status, code): [] for code, row in table.items()
     }
     for error in sorted(_errors(), key=lambda error: error.__name__):
         classes.setdefault((error.exit_status, error.code), []).append(f"`{error.__name__}`")
     rows = (
-        f"| {status} | `{code}` | {CODES[code]} | {', '.join(dict.fromkeys(names))} |\n"
+        f"| {status} | `{code}` | {table[code].http_status or '-'} | {table[code].meaning}"
+        f" | {_remedy(table[code])} | {', '.join(dict.fromkeys(names))} |\n"
         for (status, code), names in sorted(classes.items())
     )
     return _INTRODUCTION + "".join(rows)
+
+
+def _remedy(row: ErrorRow) -> str:
+    """What a person does about an error; in a cell, so a pipe is written as one."""
+    lines = text_for("\n".join(row.remedies), Face.PERSON).splitlines()
+    return "; ".join(line.replace("|", "\\|") for line in lines)
 
 
 def tools_page() -> str:

@@ -41,7 +41,7 @@ class SecretNotFoundError(RyeError):
     The code of the second is SECRET_UNREADABLE.
     """
 
-    code, exit_status = "SECRET_NOT_FOUND", 3
+    code = "SECRET_NOT_FOUND"
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +227,7 @@ _INFO = b"rye-node/row/v1"
 class SealedRowError(RyeError):
     """A sealed text of the database does not open. ``row`` is what it was to be for."""
 
-    code, exit_status = "INTEGRITY", 4
+    code = "INTEGRITY"
 
     def __init__(self, row: Mapping[str, str], problem: str) -> None:
         self.row, self.problem = dict(row), problem

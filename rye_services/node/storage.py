@@ -169,7 +169,7 @@ class UserGarbage:
 class ContentMissingError(RyeError):
     """Something that has to be there is not, so nothing is removed. ``gaps`` are all of them."""
 
-    code, exit_status = "INTEGRITY", 4
+    code = "INTEGRITY"
 
     def __init__(self, gaps: Sequence[Gap]) -> None:
         self.gaps = tuple(gaps)
@@ -184,7 +184,7 @@ class ContentMissingError(RyeError):
 class UserUnknownError(RyeError):
     """A store of a user whom the database does not know: all of it would be garbage."""
 
-    code, exit_status = "WRONG_DATABASE", 6
+    code = "WRONG_DATABASE"
 
     def __init__(self, user_id: str, *, knows_others: bool) -> None:
         self.user_id = user_id

@@ -83,7 +83,7 @@ def refused() -> Iterator[None]:
     try:
         yield
     except RefusedError as error:
-        raise _problem(error, error.status) from error
+        raise _problem(error, error.http_status) from error
     except tuple(kind for kind, _ in _STATUSES) as error:
         status = next(number for kind, number in _STATUSES if isinstance(error, kind))
         raise _problem(error, status) from error

@@ -50,7 +50,7 @@ LONGEST_DESCRIPTION = 1000
 class WebhookFieldError(RyeError):
     """A field of a binding or of a delivery is not what it has to be."""
 
-    code, exit_status = "VALIDATION_FAILED", 6
+    code = "VALIDATION_FAILED"
 
     def __init__(self, field: str, expected: str) -> None:
         self.field, self.expected = field, expected
@@ -189,7 +189,7 @@ MOST_BINDINGS = 1000
 class WebhookRefusedError(RyeError):
     """A delivery that is not of this node. Its text is the same whatever is wrong."""
 
-    code, exit_status = "WEBHOOK_REFUSED", 4
+    code = "WEBHOOK_REFUSED"
 
     def __init__(self) -> None:
         super().__init__("Webhook authentication failed")

@@ -591,7 +591,7 @@ def _log_line(line: str) -> None:
 class GarbageKeptError(RyeError):
     """Of some users nothing was removed, as something that is still needed cannot be read."""
 
-    code, exit_status = "INTEGRITY", 4
+    code = "INTEGRITY"
 
     def __init__(
         self, users: Sequence[Mapping[str, Any]], problems: Sequence[str], hint: str
@@ -794,7 +794,7 @@ def _configure_restore(parser: Arguments) -> None:
 class IncompleteError(RyeError):
     """A backup, or what was restored, lacks something: it was lost before."""
 
-    code, exit_status = "INTEGRITY", 4
+    code = "INTEGRITY"
 
     def __init__(self, what: str, lost: Sequence[str], facts: Mapping[str, Any], hint: str) -> None:
         self.details, self.facts = tuple(lost), facts

@@ -473,7 +473,7 @@ def _read_all(store: ContentStore, name: str, progress: Progress) -> _StoreScan:
 class DamagedStorageError(RyeError):
     """Something that is needed is missing or damaged. ``reports`` are of all stores."""
 
-    code, exit_status = "INTEGRITY", 4
+    code = "INTEGRITY"
 
     def __init__(self, reports: Sequence[StoreReport], hint: str) -> None:
         self.reports = tuple(reports)

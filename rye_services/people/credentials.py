@@ -48,7 +48,7 @@ _USE_NOTED_EVERY = timedelta(minutes=1)
 class ApiKeyMissingError(RyeError):
     """No API key has this id or prefix, or more than one has."""
 
-    code, exit_status = "ITEM_NOT_FOUND", 3
+    code = "ITEM_NOT_FOUND"
 
     def __init__(self, key_id: str) -> None:
         self.key_id = key_id
@@ -319,7 +319,7 @@ _HOW_TO_ADD = "see: rye-node.pyz keys add --help"
 class AuthorizedKeyMissingError(RyeError):
     """A fingerprint that no authorised key has."""
 
-    code, exit_status = "ITEM_NOT_FOUND", 3
+    code = "ITEM_NOT_FOUND"
 
     def __init__(self, fingerprint: str) -> None:
         self.fingerprint = fingerprint
@@ -332,7 +332,7 @@ class AuthorizedKeyMissingError(RyeError):
 class LastManagerError(RyeError):
     """The one key that may manage keys was to be revoked over the network."""
 
-    code, exit_status = "CONFLICT", 1
+    code = "CONFLICT"
 
     def __init__(self, fingerprint: str) -> None:
         self.fingerprint = fingerprint
@@ -598,7 +598,7 @@ _DEVICE = re.compile(r"con|prn|aux|nul|(com|lpt)[0-9]")
 class UserIdError(RyeError):
     """A name that no user can have."""
 
-    code, exit_status = "INVALID_PARAMS", 2
+    code = "INVALID_PARAMS"
 
     def __init__(self, user_id: str) -> None:
         self.user_id = user_id
@@ -728,7 +728,7 @@ class Nonces:
 class PublicKeyError(RyeError):
     """A text that is no public key. ``where`` is where it was typed."""
 
-    code, exit_status = "INVALID_PARAMS", 2
+    code = "INVALID_PARAMS"
 
     def __init__(self, where: str, problem: str) -> None:
         self.where, self.problem = where, problem

@@ -95,7 +95,7 @@ def person_error(where: str, problem: str, *, hint: str = "") -> RefusedError:
 class PersonMissingError(RyeError):
     """No user of this id is known here."""
 
-    code, exit_status = "ITEM_NOT_FOUND", 3
+    code = "ITEM_NOT_FOUND"
 
     def __init__(self, user_id: str) -> None:
         self.user_id = user_id

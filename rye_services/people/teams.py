@@ -85,7 +85,7 @@ def _invitation_error(problem: str) -> RefusedError:
 class RoleError(RyeError):
     """A user may not do this in a team, or no longer."""
 
-    code, exit_status = "PERMISSION_DENIED", 4
+    code = "PERMISSION_DENIED"
 
     def __init__(self, team: str, who: str, role: Role | None, wanted: Role) -> None:
         self.team, self.who, self.role, self.wanted = team, who, role, wanted

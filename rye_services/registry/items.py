@@ -73,7 +73,7 @@ from ryeos.trust.signature import (
 class ItemGoneError(RyeError):
     """There is no such item, or no such version of it."""
 
-    code, exit_status = "ITEM_NOT_FOUND", 3
+    code = "ITEM_NOT_FOUND"
 
     def __init__(self, what: str, problem: str = "not found") -> None:
         self.what = what

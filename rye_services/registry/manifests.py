@@ -198,7 +198,7 @@ def answered() -> Iterator[None]:
     try:
         yield
     except RefusedError as error:
-        raise RequestProblem(error.status, detail_of(error)) from error
+        raise RequestProblem(error.http_status, detail_of(error)) from error
     except REFUSED_KINDS as error:
         status = next(number for kind, number in _STATUSES if isinstance(error, kind))
         raise RequestProblem(status, detail_of(error)) from error

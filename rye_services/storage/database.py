@@ -465,7 +465,7 @@ _LONGEST_PLACE, _LONGEST_NAME = 200, 80
 class TextError(RyeError, DontWrapMixin):
     """A text that no column holds; ``where`` is its place in what was sent."""
 
-    code, exit_status = "INVALID_PARAMS", 2
+    code = "INVALID_PARAMS"
 
     def __init__(self, where: str, problem: str) -> None:
         self.where, self.problem = where, problem

@@ -41,7 +41,7 @@ _LONGEST_TEXT = 255
 class ProviderAwayError(RyeError):
     """The provider does not answer, or not as one does. Trying again may help."""
 
-    code, exit_status = "HTTP_UNREACHABLE", 7
+    code = "HTTP_UNREACHABLE"
 
     def __init__(self, problem: str) -> None:
         self.problem = problem
@@ -51,7 +51,7 @@ class ProviderAwayError(RyeError):
 class NotSignedInError(RyeError):
     """What a provider, or a browser, said does not show who the person is."""
 
-    code, exit_status = "PERMISSION_DENIED", 4
+    code = "PERMISSION_DENIED"
 
     def __init__(self, problem: str) -> None:
         self.problem = problem

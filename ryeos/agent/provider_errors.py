@@ -64,7 +64,7 @@ class ProviderError(RyeError):
     provider_code  the provider's own name of the error, ``""`` if it gave none
     """
 
-    code, exit_status = "PROVIDER_REFUSED", 7
+    code = "PROVIDER_REFUSED"
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class ProviderError(RyeError):
 class CutError(ProviderError):
     """A stream that ended before the dialect's last event: what was answered is not known."""
 
-    code, exit_status = "STREAM_CUT", 7
+    code = "STREAM_CUT"
 
     def __init__(self, expected: str, events: int) -> None:
         super().__init__(

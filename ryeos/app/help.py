@@ -10,22 +10,20 @@ from ryeos import __version__
 from ryeos.app.load import LoadRequest, load_item
 from ryeos.app.templates import TEMPLATES
 from ryeos.app.topics import (
-    CODES,
     MAIN_TOOLS,
     MAX_CHARACTERS,
     OVERVIEW,
-    REMEDIES,
     SEE_ALSO,
     SYNONYMS,
     TOPICS,
-    UNUSED_CODES,
     Face,
     text_for,
     topic_text,
 )
 from ryeos.app.verbs import TOOLS, item_reference, project_of, valid_arguments
 from ryeos.app.workspace import Rye
-from ryeos.items.errors import EXIT_STATUS, Answer, RyeError
+from ryeos.items.error_table import UNUSED_CODES, error_table
+from ryeos.items.errors import Answer, RyeError
 from ryeos.items.refs import EXECUTABLE_KINDS, ItemRef, Kind, id_gives_rights
 from ryeos.search.search import LOCAL_TIERS
 
@@ -358,11 +356,12 @@ def _example_value(rules: object) -> object:
 def _about_code(code: str, face: Face) -> Iterator[str]:
     if code in UNUSED_CODES:
         yield from (code, "", f"Not used by this version; it says {UNUSED_CODES[code]} instead.")
-    if code not in CODES:
+    row = error_table().get(code)
+    if row is None:
         return
-    status = f" (exit status {EXIT_STATUS[code]})" if face is Face.PERSON else ""
-    yield from (code, "", f"{CODES[code]}{status}", "")
-    remedies = text_for("\n".join(REMEDIES.get(code, ())), face)
+    status = f" (exit status {row.exit_status})" if face is Face.PERSON else ""
+    yield from (code, "", f"{row.meaning}{status}", "")
+    remedies = text_for("\n".join(row.remedies), face)
     yield from (f"- {remedy}" for remedy in remedies.splitlines())
 
 
@@ -451,4 +450,4 @@ def _way_of_config(config_id: str, face: Face) -> str:
 
 def error_codes() -> tuple[str, ...]:
     """Every code that is explained: those of this version, then those that it does not use."""
-    return (*CODES, *UNUSED_CODES)
+    return (*sorted(error_table()), *UNUSED_CODES)

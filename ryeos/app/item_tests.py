@@ -174,7 +174,7 @@ def _patterns(expect: Mapping[str, Any]) -> Iterator[str]:
 class CaseFileError(RyeError):
     """A file of cases is not what such a file is."""
 
-    code, exit_status = "CONFIG_ERROR", 6
+    code = "CONFIG_ERROR"
 
     def __init__(self, path: str, issues: tuple[str, ...]) -> None:
         self.path = path

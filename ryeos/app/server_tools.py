@@ -67,7 +67,7 @@ from ryeos.trust.signature import MAX_ITEM_BYTES, decode, form_for, split
 class ServerNotFoundError(RyeError):
     """An MCP server that is configured in no space."""
 
-    code, exit_status = "ITEM_NOT_FOUND", 3
+    code = "ITEM_NOT_FOUND"
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
         from difflib import get_close_matches

@@ -25,14 +25,13 @@ from ryeos.items.context import (
     named_project,
 )
 from ryeos.items.errors import (
-    EXIT_BY_CODE,
-    TOOL_FAILED,
     Answer,
     IntegrityError,
     NoSigningKeyError,
     UnsupportedError,
     UsageError,
     error_envelope,
+    failed_run_status,
     no_project_error,
 )
 from ryeos.items.refs import (
@@ -827,4 +826,4 @@ def tool_answer(result: ExecutionResult, request: ExecutionRequest) -> Answer:
         from ryeos.run.refusals import hint_of
 
         envelope["hint"] = hint_of(item_id, metadata["refused"])
-    return Answer(envelope | common, EXIT_BY_CODE.get(code, TOOL_FAILED))
+    return Answer(envelope | common, failed_run_status(code))

@@ -19,7 +19,7 @@ from ryeos.app.command_line import Action, Arguments, CommandSpec
 from ryeos.cli import run
 from ryeos.cli.remote_run import linked, remote_environment, take_remote, take_team, team_of
 from ryeos.cli.session import Session
-from ryeos.items.errors import EXIT_BY_CODE, TOOL_FAILED, NoSigningKeyError, UsageError
+from ryeos.items.errors import NoSigningKeyError, UsageError, failed_run_status
 from ryeos.remote.account import DeliveryCredentials, WebhookClient, deliver
 from ryeos.remote.link import RemoteEnvironment, open_node, remotes_of
 from ryeos.remote.run import verified_item
@@ -311,7 +311,7 @@ def _trigger(session: Session, hook_id: str, *pairs: str) -> int:
     session.output.answer(envelope, f"{words}: {thread_id}" if thread_id else words)
     if failed and not session.output.as_json:
         session.output.note(f"error: {one_line(envelope['error'])}")
-    return EXIT_BY_CODE.get(envelope["code"], TOOL_FAILED) if failed else 0
+    return failed_run_status(envelope["code"]) if failed else 0
 
 
 def _failure(answer: Mapping[str, Any]) -> dict[str, str]:

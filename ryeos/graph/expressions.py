@@ -558,7 +558,7 @@ VALUE_HINT = "look at where the value comes from, or give it another pipe"
 class ExpressionError(RyeError):
     """An expression of a graph has no value. ``text`` is the expression, as the file has it."""
 
-    code, exit_status = "EXPRESSION_ERROR", 6
+    code = "EXPRESSION_ERROR"
 
     def __init__(self, text: str, problem: str, *, hint: str = "") -> None:
         self.text, self.problem = text, problem

@@ -254,7 +254,7 @@ _FOUND = {"null": "nothing", "list": "a list", "mapping": "a mapping", "integer"
 class GraphInvalidError(RyeError):
     """A graph file with problems; ``details`` lists all of them, each with its place."""
 
-    code, exit_status = "VALIDATION_FAILED", 6
+    code = "VALIDATION_FAILED"
 
     def __init__(self, graph_id: str, problems: Sequence[GraphProblem]) -> None:
         self.graph_id, self.problems = graph_id, tuple(problems)
@@ -268,7 +268,7 @@ class GraphInvalidError(RyeError):
 class GraphInputError(RyeError):
     """Inputs that do not fit the graph's ``config_schema``; no node was worked on."""
 
-    code, exit_status = "VALIDATION_FAILED", 6
+    code = "VALIDATION_FAILED"
 
     def __init__(self, graph_id: str, problems: Sequence[str]) -> None:
         self.graph_id = graph_id
@@ -282,7 +282,7 @@ class GraphInputError(RyeError):
 class NodeNotFoundError(RyeError):
     """A node that the graph does not have."""
 
-    code, exit_status = "VALIDATION_FAILED", 6
+    code = "VALIDATION_FAILED"
 
     def __init__(self, node: str, known: Sequence[str]) -> None:
         self.node = node
@@ -306,7 +306,7 @@ def not_resumable_error(run_id: str, problem: str, *, hint: str = "") -> RyeErro
 class RunIdError(RyeError):
     """A run id that could not be the name of a run's folder."""
 
-    code, exit_status = "INVALID_REF", 2
+    code = "INVALID_REF"
 
     def __init__(self, run_id: str, problem: str) -> None:
         self.run_id, self.problem = run_id, problem
@@ -319,7 +319,7 @@ class RunIdError(RyeError):
 class RunPlaceError(RyeError):
     """The folder of runs, or a file in it, is not Rye's own: a link leads elsewhere."""
 
-    code, exit_status = "INTEGRITY", 4
+    code = "INTEGRITY"
 
     def __init__(self, path: str, problem: str) -> None:
         self.path, self.problem = path, problem
@@ -329,7 +329,7 @@ class RunPlaceError(RyeError):
 class RecordError(RyeError):
     """An object of a run has another shape than its kind. ``key`` is where in it."""
 
-    code, exit_status = "INTEGRITY", 4
+    code = "INTEGRITY"
 
     def __init__(self, where: str, key: str, expected: str, found: str) -> None:
         self.where, self.key, self.expected, self.found = where, key, expected, found
@@ -339,7 +339,7 @@ class RecordError(RyeError):
 class TranscriptError(RyeError):
     """A line of a transcript that no run has written. ``line`` counts from 1."""
 
-    code, exit_status = "INTEGRITY", 4
+    code = "INTEGRITY"
 
     def __init__(self, path: str, line: int, problem: str) -> None:
         self.path, self.line, self.problem = path, line, problem

@@ -26,7 +26,7 @@ from ryeos.run.server_command import CONTAINERS, PROJECT_PLACE, program_name
 class EntryError(RyeError):
     """An entry that no server item can be made of. The others are read all the same."""
 
-    code, exit_status = "IMPORT_UNREADABLE", 6
+    code = "IMPORT_UNREADABLE"
 
 
 # --- placeholders ---------------------------------------------------------------------------------

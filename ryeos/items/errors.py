@@ -1,7 +1,7 @@
 """The errors of Rye: codes, exit statuses, classes that callers catch, and the JSON envelope.
 
-The codes are a contract: ``docs/reference/errors.md`` is generated from here. An error about an
-item names it the way a user would type it: ``tool:rye/bash/bash``.
+The codes are a contract, and stand in one table: `ryeos.items.error_table`. An error about an item
+names it the way a user would type it: ``tool:rye/bash/bash``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,131 +9,39 @@ from typing import Any, ClassVar
 
 from lillux.errors import LilluxError
 from lillux.values import dataclass
-
-EXIT_STATUS: Mapping[str, int] = {
-    "CONFLICT": 1,
-    "EXECUTION_FAILED": 1,
-    "FILE_SYSTEM_ERROR": 1,
-    "INTERNAL": 1,
-    "LIMIT_DAILY": 1,
-    "LIMIT_DEPTH": 1,
-    "LIMIT_DURATION_S": 1,
-    "LIMIT_INPUT_TOKENS": 1,
-    "LIMIT_OUTPUT_TOKENS": 1,
-    "LIMIT_SPAWNS": 1,
-    "LIMIT_SPEND": 1,
-    "LIMIT_TOKENS": 1,
-    "LIMIT_TOOL_CALLS": 1,
-    "LIMIT_TURNS": 1,
-    "AMBIGUOUS_ITEM": 2,
-    "INVALID_PARAMS": 2,
-    "INVALID_QUERY": 2,
-    "INVALID_REF": 2,
-    "NO_PROJECT": 2,
-    "SYSTEM_IMMUTABLE": 2,
-    "UNSUPPORTED": 2,
-    "CREDENTIAL_NOT_FOUND": 3,
-    "ITEM_NOT_FOUND": 3,
-    "MODEL_NOT_FOUND": 3,
-    "OBJECT_NOT_FOUND": 3,
-    "REGISTRY_NOT_CONFIGURED": 3,
-    "REMOTE_NOT_FOUND": 3,
-    "RUN_NOT_FOUND": 3,
-    "SECRET_NOT_FOUND": 3,
-    "SECRET_UNREADABLE": 3,
-    "THREAD_NOT_FOUND": 3,
-    "APPROVAL_REQUIRED": 4,
-    "ENVELOPE_INVALID": 4,
-    "INTEGRITY": 4,
-    "NO_SIGNING_KEY": 4,
-    "PERMISSION_DENIED": 4,
-    "PIN_MISMATCH": 4,
-    "REMOTE_INSECURE": 4,
-    "REMOTE_NOT_APPROVED": 4,
-    "REQUEST_SIGNATURE": 4,
-    "ROLLBACK": 4,
-    "SERVER_CHANGED": 4,
-    "UNBOUND_SIGNATURE": 4,
-    "UNSIGNED": 4,
-    "UNTRUSTED_KEY": 4,
-    "WEBHOOK_REFUSED": 4,
-    "CHAIN_INVALID": 5,
-    "CHAIN_TOO_DEEP": 5,
-    "CIRCULAR_DEPENDENCY": 5,
-    "EXECUTOR_NOT_FOUND": 5,
-    "LOCKFILE_INVALID": 5,
-    "LOCKFILE_MISMATCH": 5,
-    "CONFIG_ERROR": 6,
-    "EXPRESSION_ERROR": 6,
-    "HTTP_INVALID_REQUEST": 6,
-    "IMPORT_UNREADABLE": 6,
-    "INTERPRETER_NOT_FOUND": 6,
-    "PACKAGES_UNAVAILABLE": 6,
-    "STORE_UNAVAILABLE": 6,
-    "WRONG_DATABASE": 6,
-    "WRONG_STORE": 6,
-    "PARSING_ERROR": 6,
-    "PRICE_UNKNOWN": 6,
-    "REGISTRY_INVALID": 6,
-    "RESOURCE_EXCEEDED": 6,
-    "SANDBOX_UNAVAILABLE": 6,
-    "VALIDATION_FAILED": 6,
-    "AUTH_FAILED": 7,
-    "CAS_ENTRY_INVALID": 7,
-    "CAS_OBJECT_INVALID": 7,
-    "CONTEXT_FULL": 7,
-    "CREDENTIAL_REFUSED": 7,
-    "HEAD_MOVED": 7,
-    "HTTP_BROKEN": 7,
-    "HTTP_PROXY": 7,
-    "HTTP_REDIRECT": 7,
-    "HTTP_TLS": 7,
-    "HTTP_UNREACHABLE": 7,
-    "INADMISSIBLE_PATH": 7,
-    "PROVIDER_INVALID": 7,
-    "PROVIDER_REFUSED": 7,
-    "PROVIDER_UNAVAILABLE": 7,
-    "REGISTRY_NO_KEY": 7,
-    "REGISTRY_REFUSED": 7,
-    "REMOTE_CONFLICT": 7,
-    "REMOTE_EXCLUDED": 7,
-    "REMOTE_HEAD_LOST": 7,
-    "REMOTE_HEAD_MOVED": 7,
-    "REMOTE_REFUSED": 7,
-    "REMOTE_RENAMED": 7,
-    "REMOTE_REPLY_INVALID": 7,
-    "REMOTE_UNREACHABLE": 7,
-    "REMOTE_UNRELATED": 7,
-    "STREAM_CUT": 7,
-    "UNSAFE_PATH": 7,
-    "VERSION_MISMATCH": 7,
-    "TIMEOUT": 124,
-    "CANCELLED": 130,
-}
-"""Each code, and the exit status of a command that ends with it.
-
-A few classes have another status for the same code; ``docs/reference/errors.md`` lists them.
-"""
-
+from ryeos.items.error_table import error_table
 
 RETRY_WITH = "retry_with"
 """Of `RyeError.facts`: the parameters with which the same call goes on."""
+
+
+class _OfTable:
+    """An attribute of an error, and of its class, that the table has for its code."""
+
+    def __init__(self, column: str) -> None:
+        self._column = column
+
+    def __get__(self, error: "RyeError | None", kind: "type[RyeError]") -> int:
+        found: int = getattr(error_table()[(kind if error is None else error).code], self._column)
+        return found
 
 
 class RyeError(LilluxError):
     """Something Rye could not do.
 
     A failure has a class of its own where a caller catches it or reads its fields; any other is
-    this class with a ``code`` of `EXIT_STATUS`. ``path`` is the file that it is about, if any,
-    ``suggestions`` what was meant.
+    this class with a ``code`` of the table. ``path`` is the file that it is about, if any,
+    ``suggestions`` what was meant. A class that says nothing else has the statuses of its code.
     """
 
+    exit_status: int = _OfTable("exit_status")  # type: ignore[assignment]  # it gives one
+    http_status: int = _OfTable("http_status")  # type: ignore[assignment]  # it gives one
     suggestions: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
 
     def __init__(self, message: str, *, code: str = "", hint: str = "", path: str = "") -> None:
         if code:
-            self.code, self.exit_status = code, EXIT_STATUS[code]
+            self.code = code
         if path:
             self.path = path
         super().__init__(message, hint=hint)
@@ -145,7 +53,7 @@ class RyeError(LilluxError):
 class InvalidRefError(RyeError):
     """An item reference that no space could hold."""
 
-    code, exit_status = "INVALID_REF", 2
+    code = "INVALID_REF"
 
     def __init__(self, ref: str, problem: str, hint: str = "") -> None:
         self.ref, self.problem = ref, problem
@@ -156,7 +64,7 @@ class InvalidRefError(RyeError):
 class AmbiguousItemError(RyeError):
     """A bare id that more than one kind of item answers to."""
 
-    code, exit_status = "AMBIGUOUS_ITEM", 2
+    code = "AMBIGUOUS_ITEM"
 
     def __init__(self, item_id: str, candidates: Sequence[str]) -> None:
         self.item_id = item_id
@@ -171,7 +79,7 @@ class AmbiguousItemError(RyeError):
 class ItemNotFoundError(RyeError):
     """No space holds the item."""
 
-    code, exit_status = "ITEM_NOT_FOUND", 3
+    code = "ITEM_NOT_FOUND"
 
     def __init__(self, ref: str, searched: Sequence[str], suggestions: Sequence[str] = ()) -> None:
         self.ref, self.searched = ref, tuple(searched)
@@ -196,7 +104,7 @@ def no_project_error(found: str) -> RyeError:
 class SystemImmutableError(RyeError):
     """System items are part of a signed bundle and never change."""
 
-    code, exit_status = "SYSTEM_IMMUTABLE", 2
+    code = "SYSTEM_IMMUTABLE"
 
     def __init__(self, ref: str) -> None:
         self.ref = ref
@@ -223,7 +131,7 @@ def bundle_error(root: str, problem: str) -> RyeError:
 class SpecError(RyeError):
     """A metadata header has a wrong value. ``where`` is its path, like ``env_config.env.X``."""
 
-    code, exit_status = "CONFIG_ERROR", 6
+    code = "CONFIG_ERROR"
 
     def __init__(self, where: str, problem: str, *, hint: str = "") -> None:
         self.where, self.problem = where, problem
@@ -236,7 +144,7 @@ class ItemValidationError(RyeError):
     ``positions``: line and column of the last ones, as many as there are, as far as they are known.
     """
 
-    code, exit_status = "VALIDATION_FAILED", 6
+    code = "VALIDATION_FAILED"
 
     def __init__(
         self, path: str, issues: Sequence[str], positions: Sequence[tuple[int, int]] = ()
@@ -257,7 +165,7 @@ class ItemValidationError(RyeError):
 class IntegrityError(RyeError):
     """The bytes at ``path`` are not what a trusted key signed, or cannot be checked."""
 
-    code, exit_status = "INTEGRITY", 4
+    code = "INTEGRITY"
     state: ClassVar[str] = "tampered"
 
     def __init__(self, path: str, problem: str, *, hint: str = "") -> None:
@@ -309,7 +217,7 @@ class UnboundSignatureError(IntegrityError):
 class ApprovalRequiredError(RyeError):
     """A person has to agree, and there is no terminal to ask at."""
 
-    code, exit_status = "APPROVAL_REQUIRED", 4
+    code = "APPROVAL_REQUIRED"
 
     def __init__(self, question: str, *, hint: str = "") -> None:
         super().__init__(
@@ -328,7 +236,7 @@ class SignatureFormatError(IntegrityError):
 class NoSignatureFormError(RyeError):
     """The file type has no comment syntax to hold a signature, and no ``.sig`` lies beside it."""
 
-    code, exit_status = "VALIDATION_FAILED", 6
+    code = "VALIDATION_FAILED"
 
     def __init__(self, path: str, suffix: str) -> None:
         self.path, self.suffix = path, suffix
@@ -338,7 +246,7 @@ class NoSignatureFormError(RyeError):
 class NoSigningKeyError(RyeError):
     """There is no private key to sign with."""
 
-    code, exit_status = "NO_SIGNING_KEY", 4
+    code = "NO_SIGNING_KEY"
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -356,7 +264,7 @@ def key_document_error(path: str, problem: str) -> RyeError:
 class ChainError(RyeError, ValueError):
     """A chain that cannot be built."""
 
-    code, exit_status = "CHAIN_INVALID", 5
+    code = "CHAIN_INVALID"
 
 
 class ExecutorNotFoundError(ChainError):
@@ -412,7 +320,7 @@ class LockfileMismatchError(ChainError):
 class ParameterError(RyeError):
     """Parameters do not fit the item's schema; nothing was started."""
 
-    code, exit_status = "VALIDATION_FAILED", 6
+    code = "VALIDATION_FAILED"
 
     def __init__(self, problems: Sequence[str], *, hint: str = "") -> None:
         self.details = tuple(problems)
@@ -422,7 +330,7 @@ class ParameterError(RyeError):
 class DirectiveInputError(RyeError):
     """Parameters do not fit a directive's inputs; ``details`` lists what it takes."""
 
-    code, exit_status = "VALIDATION_FAILED", 6
+    code = "VALIDATION_FAILED"
 
     def __init__(self, ref: str, problems: Sequence[str], declared: Sequence[str]) -> None:
         self.ref = ref
@@ -433,13 +341,13 @@ class DirectiveInputError(RyeError):
 class UnsupportedError(RyeError):
     """Something that is named by the design but that this build does not do."""
 
-    code, exit_status = "UNSUPPORTED", 2
+    code = "UNSUPPORTED"
 
 
 class UsageError(RyeError):
     """The command line is wrong as typed."""
 
-    code, exit_status = "INVALID_PARAMS", 2
+    code = "INVALID_PARAMS"
 
 
 def _item_word(ref: str) -> str:
@@ -461,7 +369,7 @@ class VerbArgumentError(RyeError):
     ``name`` is the argument's path, like ``filters.version``.
     """
 
-    code, exit_status = "INVALID_PARAMS", 2
+    code = "INVALID_PARAMS"
 
     def __init__(self, name: str, problem: str, *, hint: str = "", **facts: object) -> None:
         self.name, self.problem = name, problem
@@ -472,7 +380,7 @@ class VerbArgumentError(RyeError):
 class InvalidQueryError(RyeError):
     """A query that breaks the grammar. ``position`` counts its characters from 0."""
 
-    code, exit_status = "INVALID_QUERY", 2
+    code = "INVALID_QUERY"
 
     def __init__(self, problem: str, position: int, *, details: Sequence[str] = ()) -> None:
         self.problem, self.position = problem, position
@@ -491,8 +399,8 @@ class InvalidQueryError(RyeError):
 # The command line's ``--json``, and later the MCP server and the node, send exactly this. Keys only
 # grow. See ``docs/reference/envelope.md``.
 
-EXIT_BY_CODE = {"TIMEOUT": 124, "CANCELLED": 130}
 TOOL_FAILED = 1
+_ENDED_FROM_OUTSIDE = frozenset({"TIMEOUT", "CANCELLED"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -509,6 +417,20 @@ class Answer:
 
 ONLY_FAILED = frozenset({"success", "error", "error_type"})
 """The keys of the data of a Python function that failed: nothing that its error does not say."""
+
+
+def http_status_of(error: LilluxError) -> int:
+    """The status of the answer to a request that ended with an error; 500 for none of a caller."""
+    own: int = getattr(error, "http_status", 0)
+    return own or error_table()[error.code].http_status or _UNEXPECTED
+
+
+_UNEXPECTED = 500
+
+
+def failed_run_status(code: str) -> int:
+    """The exit status of a command whose tool failed: 1, but for a run that was ended."""
+    return error_table()[code].exit_status if code in _ENDED_FROM_OUTSIDE else TOOL_FAILED
 
 
 def error_envelope(error: LilluxError) -> dict[str, Any]:

@@ -5,16 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from lillux.foreign_text import one_line, printable
+from ryeos.items.error_table import OF_STARTS, refusal_remedy
 from ryeos.items.errors import RyeError
 
-_HINTS = {
-    401: "is your key authorised there, and your clock right? show the key: rye keys show",
-    403: "the key is known there, but may not do this: ask who runs the node",
-    413: "the node takes no request of this size",
-    429: "the node asks for patience: try again later",
-    503: "the node is busy: try again in a moment",
-    507: "your storage there, or the disk of the node, is full: ask who runs it for room",
-}
 _SHOWN = 500
 _MANY_PATHS = 5
 
@@ -22,7 +15,7 @@ _MANY_PATHS = 5
 class RemoteUnreachableError(RyeError):
     """No reply came from the node of ``remote``. ``problem`` is what the connection said."""
 
-    code, exit_status = "REMOTE_UNREACHABLE", 7
+    code = "REMOTE_UNREACHABLE"
 
     def __init__(self, remote: str, problem: str, *, hint: str = "") -> None:
         self.remote, self.problem = remote, problem
@@ -46,7 +39,7 @@ class RemoteError(RyeError):
     A model that cannot be asked there is the same error as here.
     """
 
-    code, exit_status = "REMOTE_REFUSED", 7
+    code = "REMOTE_REFUSED"
 
     def __init__(
         self,
@@ -61,14 +54,14 @@ class RemoteError(RyeError):
         super().__init__(
             f"{what or 'the node'}: refused with status {status}: {detail_text(detail)}",
             code=_code_in(detail),
-            hint=hint or _HINTS.get(status, ""),
+            hint=hint or refusal_remedy(status, "node"),
         )
 
 
 class RemoteReplyError(RyeError):
     """An answer that no node gives: the server is of another kind, or lies."""
 
-    code, exit_status = "REMOTE_REPLY_INVALID", 7
+    code = "REMOTE_REPLY_INVALID"
 
     def __init__(self, what: str, problem: str) -> None:
         self.what, self.problem = what, problem
@@ -84,7 +77,7 @@ class ReplyTooLargeError(RemoteReplyError):
 class HeadMovedError(RyeError):
     """Another client has pushed since: the head is ``actual``, and not ``expected``; or None."""
 
-    code, exit_status = "REMOTE_HEAD_MOVED", 7
+    code = "REMOTE_HEAD_MOVED"
 
     def __init__(self, expected: str | None, actual: str | None) -> None:
         self.expected, self.actual = expected, actual
@@ -98,7 +91,7 @@ class HeadMovedError(RyeError):
 class HeadLostError(RyeError):
     """The node has a head of the project, and not the snapshot that it names."""
 
-    code, exit_status = "REMOTE_HEAD_LOST", 7
+    code = "REMOTE_HEAD_LOST"
 
     def __init__(self, what: str, snapshot_hash: str) -> None:
         self.snapshot_hash = snapshot_hash
@@ -112,7 +105,7 @@ class HeadLostError(RyeError):
 class ProjectRenamedError(RyeError):
     """The project has another name now than when it was last pushed: ``before`` and ``now``."""
 
-    code, exit_status = "REMOTE_RENAMED", 7
+    code = "REMOTE_RENAMED"
 
     def __init__(self, remote: str, before: str, now: str) -> None:
         self.remote, self.before, self.now = remote, before, now
@@ -128,7 +121,7 @@ class ProjectRenamedError(RyeError):
 class ExcludedFilesError(RyeError):
     """Files that were pushed are still here, but the rules no longer let them travel."""
 
-    code, exit_status = "REMOTE_EXCLUDED", 7
+    code = "REMOTE_EXCLUDED"
 
     def __init__(self, remote: str, paths: Sequence[str]) -> None:
         self.remote, self.paths = remote, tuple(paths)
@@ -148,7 +141,7 @@ class RemoteConflictError(RyeError):
     ``reasons`` has what is the matter with each path, in words; ``paths`` are its keys.
     """
 
-    code, exit_status = "REMOTE_CONFLICT", 7
+    code = "REMOTE_CONFLICT"
 
     def __init__(self, remote: str, reasons: Mapping[str, str], folder: str) -> None:
         self.remote, self.paths, self.folder = remote, tuple(reasons), folder
@@ -165,7 +158,7 @@ class RemoteConflictError(RyeError):
 class LocalChangeError(RyeError):
     """Files changed while the changes of the node were to be written over them; all stay."""
 
-    code, exit_status = "REMOTE_CONFLICT", 7
+    code = "REMOTE_CONFLICT"
 
     def __init__(self, paths: Sequence[str]) -> None:
         self.paths = tuple(paths)
@@ -179,7 +172,7 @@ class LocalChangeError(RyeError):
 class InTheWayError(RyeError):
     """A path cannot be settled so: files are where it is to be, or needs its folder to be."""
 
-    code, exit_status = "REMOTE_CONFLICT", 7
+    code = "REMOTE_CONFLICT"
 
     def __init__(self, path: str, others: Sequence[str], first: str) -> None:
         self.path, self.others = path, tuple(others)
@@ -195,7 +188,7 @@ class InTheWayError(RyeError):
 class NotInConflictError(RyeError):
     """A path to settle that is in no conflict. ``known`` are those that are."""
 
-    code, exit_status = "ITEM_NOT_FOUND", 3
+    code = "ITEM_NOT_FOUND"
 
     def __init__(self, path: str, remote: str, known: Sequence[str]) -> None:
         self.path, self.remote = path, remote
@@ -232,10 +225,7 @@ def conflict_record_error(path: str, problem: str) -> RyeError:
 def _code_in(detail: object) -> str:
     """The code that a refusal names, "" for one that says nothing of a start here."""
     code = detail.get("code") if isinstance(detail, dict) else None
-    return code if isinstance(code, str) and code in _OF_THREADS else ""
-
-
-_OF_THREADS = frozenset({"MODEL_NOT_FOUND", "PRICE_UNKNOWN", "CREDENTIAL_NOT_FOUND"})
+    return code if isinstance(code, str) and code in OF_STARTS else ""
 
 
 def detail_text(detail: object) -> str:

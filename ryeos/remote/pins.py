@@ -54,7 +54,7 @@ class PinMismatchError(RyeError):
     ``followed_at`` is when the pinned key signed that the found one takes its place, or "".
     """
 
-    code, exit_status = "PIN_MISMATCH", 4
+    code = "PIN_MISMATCH"
 
     def __init__(
         self,

@@ -98,7 +98,7 @@ def bundle_content_error(bundle: str, problem: str, *, hint: str = "") -> RyeErr
 class BundlePinMismatchError(RyeError):
     """A bundle is signed by another key than the one that is expected of it."""
 
-    code, exit_status = "PIN_MISMATCH", 4
+    code = "PIN_MISMATCH"
 
     def __init__(self, bundle: str, *, pinned: str, found: str) -> None:
         self.bundle, self.pinned, self.found = bundle, pinned, found

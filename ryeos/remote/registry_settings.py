@@ -18,6 +18,7 @@ from lillux.foreign_text import one_line
 from lillux.http.model import is_unencrypted
 from lillux.signing import canonical_public_pem, compute_key_fingerprint
 from lillux.values import dataclass, field
+from ryeos.items.error_table import refusal_remedy
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import (
     AI_DIRECTORY,
@@ -472,13 +473,6 @@ def valid_namespace(name: str) -> str:
 
 _SHOWN = 500
 _MANY_ISSUES = 8
-_HINTS = {
-    401: "is the API key right, and not revoked? name its variable with: rye registry login",
-    403: "the key is known there, but may not do this: whose namespace is it?",
-    413: "the registry takes nothing of this size",
-    429: "the registry asks for patience: try again later",
-    503: "the registry is busy: try again in a moment",
-}
 
 
 def _config_error(where: str, problem: str) -> RyeError:
@@ -513,21 +507,21 @@ def registry_reply_error(what: str, problem: str) -> RyeError:
 class RegistryRefusedError(RyeError):
     """It refused: an HTTP ``status`` of 400 or more, and the ``detail`` it gave."""
 
-    code, exit_status = "REGISTRY_REFUSED", 7
+    code = "REGISTRY_REFUSED"
 
     def __init__(self, what: str, status: int, detail: Any) -> None:  # noqa: ANN401 - JSON
         self.what, self.status, self.detail = what, status, detail
         self.facts = {"http_status": status, "detail": detail}
         super().__init__(
             f"{what}: refused with status {status}: {_text_of(detail)}",
-            hint=_HINTS.get(status, ""),
+            hint=refusal_remedy(status, "registry"),
         )
 
 
 class NotInRegistryError(RyeError):
     """The registry has no such item, bundle, version or key, or it is not for this user."""
 
-    code, exit_status = "ITEM_NOT_FOUND", 3
+    code = "ITEM_NOT_FOUND"
 
     def __init__(self, name: str, wanted: str, *, hint: str = "") -> None:
         self.name, self.wanted = name, wanted
@@ -540,7 +534,7 @@ class NotInRegistryError(RyeError):
 class RegistryPinMismatchError(RyeError):
     """The registry shows another key than before, or than was named; nothing was sent or kept."""
 
-    code, exit_status = "PIN_MISMATCH", 4
+    code = "PIN_MISMATCH"
 
     def __init__(self, name: str, netloc: str, *, pinned: str, found: str) -> None:
         self.name, self.netloc, self.pinned, self.found = name, netloc, pinned, found
@@ -564,7 +558,7 @@ def pulled_item_error(what: str, problem: str) -> RyeError:
 class LocalEditError(RyeError):
     """A file here is not the one that was pulled: it was changed, or it is another one."""
 
-    code, exit_status = "CONFLICT", 1
+    code = "CONFLICT"
 
     def __init__(self, path: str, problem: str) -> None:
         self.path, self.problem = path, problem
@@ -577,7 +571,7 @@ class LocalEditError(RyeError):
 class RegistryIdError(RyeError):
     """An id that no registry holds."""
 
-    code, exit_status = "INVALID_REF", 2
+    code = "INVALID_REF"
 
     def __init__(self, what: str, problem: str) -> None:
         self.what, self.problem = what, problem

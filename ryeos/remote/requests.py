@@ -63,7 +63,7 @@ _ESCAPES = str.maketrans({"%": "%25", "?": "%3F", "#": "%23", "\\": "%5C"})
 class RequestSignatureError(RyeError):
     """A request that is not signed as it should be. ``problem`` is for logs, never for senders."""
 
-    code, exit_status = "REQUEST_SIGNATURE", 4
+    code = "REQUEST_SIGNATURE"
 
     def __init__(self, problem: str) -> None:
         self.problem = problem
@@ -268,7 +268,7 @@ _KINDS_OF_OTHER_PROGRAMS = frozenset({"identity/v1", "namespace-claim/v1"})
 class SignedDocumentError(RyeError):
     """A document that the key did not sign as it is."""
 
-    code, exit_status = "INTEGRITY", 4
+    code = "INTEGRITY"
 
     def __init__(self, problem: str) -> None:
         self.problem = problem
@@ -337,7 +337,7 @@ _MAX_FIELD_CHARACTERS = 8192
 class IdentityError(RyeError):
     """A document that does not show who its sender is. ``field`` is which part of it."""
 
-    code, exit_status = "INTEGRITY", 4
+    code = "INTEGRITY"
 
     def __init__(self, field: str, problem: str) -> None:
         self.field, self.problem = field, problem
@@ -546,7 +546,7 @@ _SCHEME = "sha256="
 class DeliverySignatureError(RyeError):
     """A delivery that its hook did not sign. ``problem`` is for logs, never for senders."""
 
-    code, exit_status = "REQUEST_SIGNATURE", 4
+    code = "REQUEST_SIGNATURE"
 
     def __init__(self, problem: str) -> None:
         self.problem = problem

@@ -26,11 +26,10 @@ from lillux.store import MAX_BYTES
 from lillux.store_files import is_digest
 from lillux.values import dataclass, field
 from ryeos.items.errors import (
-    EXIT_BY_CODE,
-    TOOL_FAILED,
     Answer,
     RyeError,
     UsageError,
+    failed_run_status,
     no_project_error,
 )
 from ryeos.items.refs import SYSTEM, ItemRef, Kind, Reference, Space
@@ -869,7 +868,7 @@ def answer_of(ran: FinishedRun, remote: str, item_ref: str, found: Sequence[str]
         return Answer(envelope)
     envelope.setdefault("error", f"the run on {remote} failed")
     envelope.setdefault("code", "EXECUTION_FAILED")
-    return Answer(envelope, EXIT_BY_CODE.get(str(envelope["code"]), TOOL_FAILED))
+    return Answer(envelope, failed_run_status(str(envelope["code"])))
 
 
 def _outcome(ran: FinishedRun) -> dict[str, Any]:

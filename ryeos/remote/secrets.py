@@ -179,7 +179,7 @@ _NAMES = RESERVED_ENV_NAMES | {name for name in NEVER_FROM_DOTENV if not name.en
 class SecretNameError(RyeError):
     """A name that no secret may have, as no node would inject it."""
 
-    code, exit_status = "VALIDATION_FAILED", 6
+    code = "VALIDATION_FAILED"
 
     def __init__(self, name: str, problem: str) -> None:
         self.name, self.problem = name, problem
@@ -189,7 +189,7 @@ class SecretNameError(RyeError):
 class SecretValuesError(RyeError):
     """Secrets that cannot be sealed or injected: too many, too large, or not text."""
 
-    code, exit_status = "VALIDATION_FAILED", 6
+    code = "VALIDATION_FAILED"
 
     def __init__(self, problem: str, *, hint: str = "") -> None:
         self.problem = problem
@@ -405,7 +405,7 @@ _MAX_AAD_BYTES = 4096
 class EnvelopeError(RyeError):
     """A sealed envelope that cannot be opened here. ``field`` is which part of it is wrong."""
 
-    code, exit_status = "ENVELOPE_INVALID", 4
+    code = "ENVELOPE_INVALID"
 
     def __init__(self, field: str, problem: str) -> None:
         self.field, self.problem = field, problem

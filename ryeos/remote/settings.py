@@ -38,7 +38,7 @@ _MAX_PROJECT_CHARACTERS = 200
 class RemoteConfigError(RyeError):
     """``remotes.yaml`` has an invalid value. ``where`` is its path."""
 
-    code, exit_status = "CONFIG_ERROR", 6
+    code = "CONFIG_ERROR"
 
     def __init__(self, where: str, problem: str, *, hint: str = "") -> None:
         self.where, self.problem = where, problem
@@ -226,7 +226,7 @@ _CLOSE = 2
 class RemoteNotFoundError(RyeError):
     """A remote that no space configures. ``otherwise`` is what to do but to add it."""
 
-    code, exit_status = "REMOTE_NOT_FOUND", 3
+    code = "REMOTE_NOT_FOUND"
 
     def __init__(self, name: str, known: Sequence[str], *, otherwise: str = "") -> None:
         self.name = name

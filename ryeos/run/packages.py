@@ -63,7 +63,7 @@ _OWN_CACHES = {"npm_config_cache": "npm", "PIP_CACHE_DIR": "pip", "UV_CACHE_DIR"
 class PackagesError(ChainError):
     """The packages of a tool cannot be found, or cannot be installed here."""
 
-    code, exit_status = "PACKAGES_UNAVAILABLE", 6
+    code = "PACKAGES_UNAVAILABLE"
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ _LONGEST_NAME, _LONGEST_LINE, MAX_DIFF_LINES = 80, 300, 200
 class ServerChangedError(RyeError):
     """A server is not the one that was approved. ``diff`` is for a person, never for a model."""
 
-    code, exit_status = "SERVER_CHANGED", 4
+    code = "SERVER_CHANGED"
 
     def __init__(
         self,

@@ -298,7 +298,7 @@ def thread_id_error(thread_id: str, problem: str) -> RyeError:
 class ThreadNotFoundError(RyeError):
     """No thread of this registry has that id."""
 
-    code, exit_status = "THREAD_NOT_FOUND", 3
+    code = "THREAD_NOT_FOUND"
 
     def __init__(self, text: str, registry: str, suggestions: Sequence[str] = ()) -> None:
         self.text, self.registry = text, registry
@@ -313,7 +313,7 @@ class ThreadNotFoundError(RyeError):
 class AmbiguousThreadError(RyeError):
     """A shortened thread id that more than one thread answers to."""
 
-    code, exit_status = "AMBIGUOUS_ITEM", 2
+    code = "AMBIGUOUS_ITEM"
 
     def __init__(self, text: str, candidates: Sequence[str]) -> None:
         self.text = text
@@ -327,7 +327,7 @@ class AmbiguousThreadError(RyeError):
 class UnknownRunnerError(RyeError):
     """Nothing of the user's own shows that a process is the runner of a thread."""
 
-    code, exit_status = "INTEGRITY", 4
+    code = "INTEGRITY"
 
     def __init__(self, thread_id: str, pid: int | None, reason: str) -> None:
         self.thread_id, self.pid, self.reason = thread_id, pid, reason

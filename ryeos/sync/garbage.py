@@ -24,7 +24,7 @@ _ABSENT = None
 class GarbageRefusedError(RyeError):
     """A named object cannot be read, so what it names is unknown. Nothing was removed."""
 
-    code, exit_status = "INTEGRITY", 4
+    code = "INTEGRITY"
 
     def __init__(self, name: str, problem: str) -> None:
         self.name, self.problem = name, problem

@@ -119,7 +119,7 @@ _NAMED: Mapping[str, Mapping[str, _Named]] = {
 class CasObjectError(RyeError):
     """An object has another shape than its kind. ``where`` names it, like ``manifest 1f..``."""
 
-    code, exit_status = "CAS_OBJECT_INVALID", 7
+    code = "CAS_OBJECT_INVALID"
 
     def __init__(self, where: str, problem: str) -> None:
         self.where, self.problem = where, problem
@@ -131,7 +131,7 @@ class CasObjectError(RyeError):
 class EntryError(RyeError):
     """An entry of a transfer that is not what it says. ``digest`` is ``unknown`` for none."""
 
-    code, exit_status = "CAS_ENTRY_INVALID", 7
+    code = "CAS_ENTRY_INVALID"
 
     def __init__(self, digest: str, problem: str) -> None:
         self.digest, self.problem = digest, problem

@@ -58,7 +58,7 @@ _PLAIN_PATH = pattern(
 class UnsafeManifestError(RyeError):
     """A manifest holds a path that must not become a file. Nothing of it was written."""
 
-    code, exit_status = "UNSAFE_PATH", 7
+    code = "UNSAFE_PATH"
 
     def __init__(self, path: str, problem: str) -> None:
         self.path, self.problem = path, problem
@@ -654,7 +654,7 @@ class InadmissibleError(RyeError):
     ``refused`` has all of them, each with the reason.
     """
 
-    code, exit_status = "INADMISSIBLE_PATH", 7
+    code = "INADMISSIBLE_PATH"
 
     def __init__(self, refused: Iterable[SkippedFile]) -> None:
         self.refused = tuple(refused)

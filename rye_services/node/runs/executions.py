@@ -684,7 +684,7 @@ class Admission:
             self._engine.require_model(order, basis)
         except RefusedError as error:
             said = {"error": str(error), "code": error.code, "item_id": order.item_ref}
-            raise RequestProblem(error.status, said) from error
+            raise RequestProblem(error.http_status, said) from error
 
     def parameters_of(self, pending: PendingExecution) -> Mapping[str, Any]:
         """What an accepted execution was given. Raises RequestProblem."""

@@ -503,7 +503,7 @@ MAX_NAMED = 20
 class ManifestGraphError(RyeError):
     """A manifest, or what it leads to, is missing or not sound. ``defects`` are all of them."""
 
-    code, exit_status = "CAS_OBJECT_INVALID", 7
+    code = "CAS_OBJECT_INVALID"
 
     def __init__(self, digest: str, defects: Sequence[str]) -> None:
         self.digest, self.defects = digest, tuple(defects)

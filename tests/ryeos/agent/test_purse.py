@@ -17,7 +17,8 @@ from ryeos.agent.purse import (
     read_limits,
     worst_case,
 )
-from ryeos.items.errors import EXIT_STATUS, RyeError
+from ryeos.items.error_table import error_table
+from ryeos.items.errors import RyeError
 from ryeos.items.markdown import parse_directive
 
 DOLLAR = 10**9
@@ -133,7 +134,7 @@ def test_a_call_that_could_break_a_limit_is_refused_with_its_name(
 
 
 def test_every_limit_has_a_code() -> None:
-    assert {f"LIMIT_{name.upper()}" for name in (*FIELDS, "daily")} <= EXIT_STATUS.keys()
+    assert {f"LIMIT_{name.upper()}" for name in (*FIELDS, "daily")} <= error_table().keys()
 
 
 def test_what_was_reserved_goes_back_but_for_what_was_used() -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from lillux.errors import ConfigurationError, LilluxError
 from ryeos.items.errors import (
-    EXIT_BY_CODE,
     Answer,
     ItemNotFoundError,
     LockfileMismatchError,
@@ -15,6 +14,7 @@ from ryeos.items.errors import (
     UnsignedError,
     error_answer,
     error_envelope,
+    failed_run_status,
 )
 
 
@@ -65,7 +65,16 @@ def test_a_command_ends_with_the_status_of_its_failure() -> None:
 
     assert (answer.exit_status, answer.envelope["code"]) == (5, "LOCKFILE_MISMATCH")
     assert Answer({}).exit_status == 0
-    assert EXIT_BY_CODE == {"TIMEOUT": 124, "CANCELLED": 130}
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [("TIMEOUT", 124), ("CANCELLED", 130), ("VALIDATION_FAILED", 1), ("OF_THE_TOOL", 1)],
+)
+def test_a_command_whose_tool_failed_ends_with_1_unless_it_was_ended(
+    code: str, status: int
+) -> None:
+    assert failed_run_status(code) == status
 
 
 def test_an_envelope_is_json() -> None:

@@ -10,9 +10,10 @@ import lillux
 import rye_services
 import ryeos
 from lillux.errors import LilluxError
+from rye_services.refusal import RefusedError
 from ryeos.items import errors
+from ryeos.items.error_table import error_table, refusal_remedy, refusal_table
 from ryeos.items.errors import (
-    EXIT_STATUS,
     AmbiguousItemError,
     ChainError,
     ChainValidationError,
@@ -29,6 +30,7 @@ from ryeos.items.errors import (
     UnsignedError,
     UntrustedKeyError,
     bundle_error,
+    http_status_of,
     key_document_error,
 )
 
@@ -59,9 +61,33 @@ def test_codes_and_their_statuses_are_those_that_callers_rely_on() -> None:
     known = set((VECTORS / "error-codes.txt").read_text("utf-8").splitlines())
 
     of_classes = {f"{one.code} {one.exit_status}" for one in all_classes(LilluxError)}
-    of_table = {f"{code} {status}" for code, status in EXIT_STATUS.items()}
+    of_table = {f"{code} {row.exit_status}" for code, row in error_table().items()}
 
     assert of_classes | of_table == known
+
+
+def test_a_row_of_the_table_is_a_code_its_statuses_a_sentence_and_remedies() -> None:
+    table = error_table()
+
+    assert list(table.values()) == sorted(table.values(), key=lambda row: row.exit_status)
+    assert all(code == row.code and row.meaning.endswith(".") for code, row in table.items())
+    assert table["CONFLICT"].http_status == 409
+    assert table["NO_SIGNING_KEY"].remedies[0] == "$ make one: rye keys generate"
+    assert table["REMOTE_HEAD_LOST"].meaning.endswith("a machine that has the project restores it.")
+
+
+def test_an_error_has_the_status_of_a_server_of_its_code_unless_its_class_has_another() -> None:
+    assert http_status_of(ItemNotFoundError("a", ["project"])) == 404
+    assert http_status_of(RyeError("taken", code="CONFLICT")) == 409
+    assert http_status_of(RefusedError("too much", code="RESOURCE_EXCEEDED", status=429)) == 429
+    assert http_status_of(LilluxError("a bug")) == 500
+
+
+def test_a_refusal_is_advised_on_by_who_gave_it() -> None:
+    assert refusal_remedy(413, "node") == "the node takes no request of this size"
+    assert refusal_remedy(413, "registry") == "the registry takes nothing of this size"
+    assert refusal_remedy(404, "node") == refusal_remedy(999, "node") == ""
+    assert all(row.meaning for row in refusal_table().values())
 
 
 CLASSES = sorted(set(classes(RyeError)), key=lambda found: found.__name__)

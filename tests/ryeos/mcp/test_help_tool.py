@@ -17,10 +17,8 @@ from ryeos import __version__
 from ryeos.app.help import KINDS, error_codes
 from ryeos.app.help import help as help_tool
 from ryeos.app.topics import (
-    CODES,
     MAIN_TOOLS,
     MAX_CHARACTERS,
-    REMEDIES,
     SEE_ALSO,
     TOPICS,
     Face,
@@ -28,6 +26,7 @@ from ryeos.app.topics import (
     topic_text,
 )
 from ryeos.app.verbs import TOOLS, valid_arguments, with_options
+from ryeos.items.error_table import error_table
 from ryeos.mcp.hints import COMMAND
 from tests.support.workspace import ROOT, Workspace
 
@@ -170,7 +169,7 @@ def test_every_code_of_a_failure_is_explained() -> None:
         for module in walk_packages(package.__path__, f"{package.__name__}."):
             import_module(module.name)
 
-    assert {one.code for one in _failures(LilluxError)} - set(CODES) == set()
+    assert {one.code for one in _failures(LilluxError)} - set(error_table()) == set()
 
 
 def test_help_on_an_unused_code_says_so(workspace: Workspace) -> None:
@@ -241,7 +240,6 @@ def test_an_error_is_explained_with_its_fix(workspace: Workspace) -> None:
     text = helped(workspace, "error:UNSIGNED")["content"]
 
     assert '- read the whole file first, then: sign {"item_id": "tool:a/b"}' in text
-    assert set(REMEDIES) <= set(CODES)
 
 
 _CALL = re.compile(r"(?:^ *|: |; )(execute|load|search|sign|help|fetch) (?=\{)", re.MULTILINE)
@@ -295,7 +293,8 @@ def test_every_call_that_a_topic_shows_can_be_made_as_it_stands(workspace: Works
 
 def test_to_people_every_topic_names_commands_and_no_calls() -> None:
     texts = {topic: text_for(topic_text(topic), Face.PERSON) for topic in TOPICS}
-    codes = {code: text_for("\n".join(lines), Face.PERSON) for code, lines in REMEDIES.items()}
+    rows = error_table().values()
+    codes = {row.code: text_for("\n".join(row.remedies), Face.PERSON) for row in rows}
 
     assert [name for name, text in (texts | codes).items() if _CALL.search(text)] == []
     assert [name for name, text in (texts | codes).items() if '"item_id"' in text] == []
