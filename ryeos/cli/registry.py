@@ -247,14 +247,14 @@ def _forget(session: Session) -> int:
     name = session.arguments.name
     registries = registries_of(session.rye)
     netloc = registries.resolve(name).netloc if name in registries.names else name
-    removed = pins_of(session.rye).forget(netloc)
-    if removed is None:
+    removed = pins_of(session.rye).forget(name, netloc)
+    if not removed:
         raise RyeError(
             f"registry {name[:80]!a}: no key is pinned for it",
             code="ITEM_NOT_FOUND",
             hint="see those that are: rye registry pins",
         )
-    envelope = {"status": "success", "netloc": netloc, "removed": str(removed)}
+    envelope = {"status": "success", "netloc": netloc, "removed": str(removed[0])}
     session.output.answer(envelope, f"forgot {netloc}; the next key that it shows is pinned")
     return 0
 

@@ -178,7 +178,7 @@ def _list_pins(session: Session) -> int:
 
 def _forget(session: Session) -> int:
     name = session.arguments.name
-    removed = _pins(session).forget_all(name)
+    removed = _pins(session).forget(name)
     if not removed:
         raise RyeError(
             f"remote {name[:80]!a}: no node is pinned under this name",

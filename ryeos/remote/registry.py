@@ -20,15 +20,13 @@ from ryeos.remote.node import (
     QueryPairs,
     Transport,
 )
+from ryeos.remote.pins import Pin, PinState, RegistryPins
 from ryeos.remote.registry_settings import (
     CONFIG_PATH,
     NotInRegistryError,
-    PinState,
     Registries,
     RegistryConfig,
     RegistryIdError,
-    RegistryPin,
-    RegistryPins,
     RegistryRefusedError,
     registry_reply_error,
     valid_version,
@@ -68,7 +66,7 @@ class RegistryClient:
     ) -> None:
         self.config, self._team = config, team
         self._transport, self._pins = transport, pins
-        self._pin: RegistryPin | None = None
+        self._pin: Pin | None = None
 
     @property
     def name(self) -> str:
@@ -77,10 +75,10 @@ class RegistryClient:
 
     # ------------------------------------------------------------------ who it is
 
-    def pin(self, expected: str = "") -> RegistryPin:
+    def pin(self, expected: str = "") -> Pin:
         """Its key, checked against its pin; asked once.
 
-        ``expected`` is a fingerprint that a person names. Raises RegistryPinMismatchError,
+        ``expected`` is a fingerprint that a person names. Raises PinMismatchError,
         RyeError `REMOTE_REPLY_INVALID`, and what asking raises.
         """
         if self._pin is None or expected not in {"", self._pin.fingerprint}:

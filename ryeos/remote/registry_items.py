@@ -35,10 +35,10 @@ from ryeos.items.refs import (
     parse_reference,
 )
 from ryeos.items.replaced import keep_replaced
+from ryeos.remote.pins import Pin
 from ryeos.remote.registry_settings import (
     LocalEditError,
     RegistryIdError,
-    RegistryPin,
     published_ref,
     pulled_item_error,
     valid_version,
@@ -91,9 +91,7 @@ class PulledItem:
     description: str = ""
 
 
-def verify_pulled(
-    reply: PulledReply, ref: ItemRef, pin: RegistryPin, *, version: str = ""
-) -> PulledItem:
+def verify_pulled(reply: PulledReply, ref: ItemRef, pin: Pin, *, version: str = "") -> PulledItem:
     """The item of a reply. ``version`` is the one that was asked for, if any.
 
     Raises RyeError `INTEGRITY`, whatever is wrong with it.
@@ -160,7 +158,7 @@ def _target(ref: ItemRef, suffix: str) -> SignTarget:
     return SignTarget(path=path, kind=ref.kind, space=_NOWHERE, ref=ref)
 
 
-def _signature(signed: SignedText, reply: PulledReply, pin: RegistryPin, what: str) -> Signature:
+def _signature(signed: SignedText, reply: PulledReply, pin: Pin, what: str) -> Signature:
     signature = signed.signature
     if signature is None:
         raise pulled_item_error(what, "expected the registry's signature, found none")
@@ -177,7 +175,7 @@ def _signature(signed: SignedText, reply: PulledReply, pin: RegistryPin, what: s
     return signature
 
 
-def _verify_covers(signed: SignedText, ref: ItemRef, pin: RegistryPin, what: str) -> bool:
+def _verify_covers(signed: SignedText, ref: ItemRef, pin: Pin, what: str) -> bool:
     """Whether all of the text is covered: by the one line, or by two."""
     if not needs_covers(ref.kind, signed.body):
         return True
@@ -191,7 +189,7 @@ def _verify_covers(signed: SignedText, ref: ItemRef, pin: RegistryPin, what: str
     return True
 
 
-def _verify_value(covered: str, value: str, pin: RegistryPin, what: str) -> None:
+def _verify_value(covered: str, value: str, pin: Pin, what: str) -> None:
     if not verify_signature(covered, value, pin.public_pem):
         raise pulled_item_error(what, f"the signature of {pin.fingerprint} does not hold")
 
@@ -559,7 +557,7 @@ class PulledState:
 
 
 def state_of(
-    entry: LockEntry, space: Space, pins: tuple[RegistryPin, ...], verifier: Verifier
+    entry: LockEntry, space: Space, pins: tuple[Pin, ...], verifier: Verifier
 ) -> PulledState:
     """How the file of an entry is now. ``pins`` are all of the user's. Raises UnsafePathError."""
     path = safe_join(space.ai, entry.path)
@@ -576,7 +574,7 @@ def state_of(
 
 
 def _attested_status(
-    entry: LockEntry, found: FileState, path: Path, pins: tuple[RegistryPin, ...], *, runs: bool
+    entry: LockEntry, found: FileState, path: Path, pins: tuple[Pin, ...], *, runs: bool
 ) -> PulledStatus:
     """Who attests that the text is the one that was pulled."""
     signature = found.signed.signature
@@ -611,7 +609,7 @@ def _runs(target: Target, verifier: Verifier) -> bool:
 ITEM, BUNDLE = "registry-item/v1", "registry-bundle/v1"
 
 
-def verify_item_attestation(reply: PulledReply, ref: ItemRef, pin: RegistryPin, what: str) -> None:
+def verify_item_attestation(reply: PulledReply, ref: ItemRef, pin: Pin, what: str) -> None:
     """Refuse an item that the registry does not say is this one. Raises RyeError `INTEGRITY`.
 
     A registry whose pin has no key for it attests nothing.
@@ -629,7 +627,7 @@ def verify_item_attestation(reply: PulledReply, ref: ItemRef, pin: RegistryPin, 
     _check(reply.attestation, said, pin, what)
 
 
-def verify_bundle_attestation(reply: BundleReply, pin: RegistryPin) -> None:
+def verify_bundle_attestation(reply: BundleReply, pin: Pin) -> None:
     """As `verify_item_attestation`, for a bundle and all its files."""
     files = {path: sha256_hex(content.encode()) for path, content in reply.files.items()}
     said = {
@@ -643,7 +641,7 @@ def verify_bundle_attestation(reply: BundleReply, pin: RegistryPin) -> None:
     _check(reply.attestation, said, pin, what)
 
 
-def _check(document: object, said: Mapping[str, str], pin: RegistryPin, what: str) -> None:
+def _check(document: object, said: Mapping[str, str], pin: Pin, what: str) -> None:
     if not pin.identity_pem:
         return
     if not isinstance(document, Mapping):

@@ -4,36 +4,24 @@ What a project says is never used: an address that only a project names is shown
 there. Rules, with examples: docs/registry.md.
 """
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
-from lillux.digests import sha256_hex
-from lillux.errors import LilluxError
-from lillux.files import file_system_error, locked, make_directory, read_bytes, write_atomic
 from lillux.foreign_text import one_line
 from lillux.http.model import is_unencrypted
-from lillux.signing import canonical_public_pem, compute_key_fingerprint
 from lillux.values import dataclass, field
 from ryeos.items.error_table import refusal_remedy
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import (
-    AI_DIRECTORY,
     EXECUTABLE_KINDS,
     PROJECT,
-    USER,
     ItemRef,
     Kind,
     Reference,
     Space,
-    user_lock,
 )
 from ryeos.items.yaml import entries_of, parse_yaml, with_entry, without_entry
-from ryeos.remote.errors import pin_error
-from ryeos.remote.requests import decode_public_key, encode_public_key
 from ryeos.remote.settings import (
     RemoteConfigError,
     RemoteValues,
@@ -42,15 +30,8 @@ from ryeos.remote.settings import (
     normal_url,
 )
 from ryeos.trust.config import Layer
-from ryeos.trust.keys import SigningKey, verifies_with
+from ryeos.trust.keys import SigningKey
 from ryeos.trust.sign import UserConfigFile
-from ryeos.trust.store import (
-    MAX_DOCUMENT_BYTES,
-    KeyDocument,
-    document_path,
-    parse_key_document,
-    write_key_document,
-)
 from ryeos.trust.verify import Verifier
 
 # --- settings -------------------------------------------------------------------------------------
@@ -221,187 +202,6 @@ class RegistriesFile:
             self._file.write(without_entry(text, SECTION, name), is_signed=is_signed)
 
 
-# --- pins -----------------------------------------------------------------------------------------
-# Which key a registry had the first time it was spoken to: trust on first use.
-#
-# A pin is a key document below ``<user>/.ai/node/registry-pins``, of the form that trusted keys
-# have, and no trusted key: it is not trusted to sign items. Its owner is ``registry:HOST:PORT``,
-# so that two names for one address share it. Format: docs/registry.md.
-
-PINS_FOLDER = "node/registry-pins"
-_OWNER = "registry:"
-_NAME_DIGITS = 16
-_UNSAFE = re.compile(r"[^A-Za-z0-9.-]")
-
-
-class PinState(StrEnum):
-    """What was known of a registry before it was asked."""
-
-    NEW = "new"
-    KNOWN = "known"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegistryPin:
-    """The keys that a registry has, as canonical PEM.
-
-    public_pem    signs what is published
-    identity_pem  is what the registry is known by, and signs what it says about that; ``b""`` for
-                  one that has shown none
-    """
-
-    netloc: str
-    fingerprint: str
-    public_pem: bytes = field(repr=False)
-    path: Path
-    identity_pem: bytes = field(default=b"", repr=False)
-    state: PinState = PinState.KNOWN
-
-
-class RegistryPins:
-    """The pins of a user. ``user_space`` holds ``.ai``; ``key`` signs new pins, if there is one."""
-
-    def __init__(self, user_space: Path, key: SigningKey | None = None) -> None:
-        self._user = Space(USER, user_space)
-        self._key = key
-        self._folder = user_space / AI_DIRECTORY / PINS_FOLDER
-        self._lock = user_lock(user_space / AI_DIRECTORY, PINS_FOLDER)
-
-    def check(
-        self,
-        name: str,
-        netloc: str,
-        public_pem: bytes,
-        expected: str = "",
-        *,
-        identity: Callable[[], bytes] = lambda: b"",
-    ) -> RegistryPin:
-        """The pin of a registry that shows this key; one that is new is pinned.
-
-        ``expected`` is the fingerprint that the configuration or a person names, if any.
-        ``identity`` asks for the other key, where the pin has none yet. Raises
-        RegistryPinMismatchError, RyeError `INTEGRITY`, PemError, FileSystemError.
-        """
-        found = compute_key_fingerprint(public_pem)
-        if expected and expected != found:
-            raise RegistryPinMismatchError(name, netloc, pinned=expected, found=found)
-        known = self.find(name, netloc)  # without a write, which a read-only home would refuse
-        public_pem = canonical_public_pem(public_pem)
-        if known and known.public_pem != public_pem:
-            raise RegistryPinMismatchError(name, netloc, pinned=known.fingerprint, found=found)
-        pin = known or self._pinned(name, netloc, public_pem, identity())
-        if pin.public_pem != public_pem:  # another process was faster
-            raise RegistryPinMismatchError(name, netloc, pinned=pin.fingerprint, found=found)
-        return pin
-
-    def find(self, name: str, netloc: str) -> RegistryPin | None:
-        """What is pinned for an address. Raises RyeError `INTEGRITY`."""
-        path = self._path(netloc)
-        try:
-            data = read_bytes(path, MAX_DOCUMENT_BYTES)
-        except FileNotFoundError:
-            return None
-        try:
-            document = parse_key_document(data, str(path))
-            pin = _pin(document, netloc, path)
-        except LilluxError as error:
-            raise pin_error(path, str(error), f"rye registry forget {name}") from error
-        if document.owner != _OWNER + netloc:
-            raise pin_error(path, "the pin of another registry", f"rye registry forget {name}")
-        if not self._holds(document):
-            raise pin_error(path, "changed since it was signed", f"rye registry forget {name}")
-        return pin
-
-    def forget(self, netloc: str) -> Path | None:
-        """Remove the pin of an address; None if there was no pin. Raises FileSystemError."""
-        path = self._path(netloc)
-        try:
-            path.unlink()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise file_system_error(path, error) from error
-        return path
-
-    def list(self) -> tuple[RegistryPin, ...]:
-        """Every pin that can be read, by address."""
-        pins = []
-        try:
-            names = sorted(entry.name for entry in os.scandir(self._folder))
-        except OSError:
-            names = []
-        for name in names:
-            path = self._folder / name
-            try:
-                document = parse_key_document(read_bytes(path, MAX_DOCUMENT_BYTES), str(path))
-                pin = _pin(document, document.owner.removeprefix(_OWNER), path)
-            except (OSError, LilluxError):
-                continue
-            if document.owner.startswith(_OWNER):
-                pins.append(pin)
-        return tuple(sorted(pins, key=lambda pin: pin.netloc))
-
-    def _pinned(
-        self, name: str, netloc: str, public_pem: bytes, identity_pem: bytes
-    ) -> RegistryPin:
-        make_directory(self._folder, mode=0o700)
-        with locked(self._lock):
-            known = self.find(name, netloc)
-            if known:
-                return known
-            self._write(netloc, public_pem, identity_pem)
-        return RegistryPin(
-            netloc=netloc,
-            fingerprint=compute_key_fingerprint(public_pem),
-            public_pem=public_pem,
-            path=self._path(netloc),
-            identity_pem=identity_pem,
-            state=PinState.NEW,
-        )
-
-    def _holds(self, document: KeyDocument) -> bool:
-        """Whether its signature, if it has one, is right and by a key of the user's own space."""
-        if document.signature is None:
-            return True
-        if self._key and document.signature.fingerprint == self._key.fingerprint:
-            return verifies_with(document, self._key.public_pem)
-        path = document_path(self._user, document.signature.fingerprint)
-        try:
-            signer = parse_key_document(read_bytes(path, MAX_DOCUMENT_BYTES), str(path))
-        except (OSError, LilluxError):
-            return False
-        return verifies_with(document, signer.public_pem)
-
-    def _write(self, netloc: str, public_pem: bytes, identity_pem: bytes) -> None:
-        text = write_key_document(public_pem, _OWNER + netloc, covers_all=False)
-        text = text.replace('"keys/trusted"', '"registry/pins"', 1)
-        if identity_pem:
-            line = f'identity = "{encode_public_key(identity_pem)}"'
-            text = text.replace("\n[public_key]", f"{line}\n\n[public_key]", 1)
-        path = self._path(netloc)
-        if self._key:
-            text = self._key.signed_config(text, path)
-        write_atomic(path, text.encode(), mode=0o600)
-
-    def _path(self, netloc: str) -> Path:
-        digest = sha256_hex(netloc.encode())[:_NAME_DIGITS]
-        return self._folder / f"{_UNSAFE.sub('-', netloc)[:80]}-{digest}.toml"
-
-
-def _pin(document: KeyDocument, netloc: str, path: Path) -> RegistryPin:
-    """The pin in a document. Raises IdentityError for an invalid key."""
-    from ryeos.items.header_values import parse_toml
-
-    identity = parse_toml(document.signed_text).get("identity")
-    return RegistryPin(
-        identity_pem=b"" if identity is None else decode_public_key(identity, "identity"),
-        netloc=netloc,
-        fingerprint=document.fingerprint,
-        public_pem=document.public_pem,
-        path=path,
-    )
-
-
 # --- ids ------------------------------------------------------------------------------------------
 # What things in a registry are called: item ids, versions, bundle ids. Pure.
 
@@ -528,21 +328,6 @@ class NotInRegistryError(RyeError):
         super().__init__(
             f"registry {name}: not found: {wanted}",
             hint=hint or "see what there is with: rye registry search WORDS",
-        )
-
-
-class RegistryPinMismatchError(RyeError):
-    """The registry shows another key than before, or than was named; nothing was sent or kept."""
-
-    code = "PIN_MISMATCH"
-
-    def __init__(self, name: str, netloc: str, *, pinned: str, found: str) -> None:
-        self.name, self.netloc, self.pinned, self.found = name, netloc, pinned, found
-        self.facts = {"pinned": pinned, "found": found}
-        super().__init__(
-            f"registry {name} ({netloc}): expected the key {pinned}, found {found}",
-            hint="an attacker may stand between you and the registry; if you know that it has a new"
-            f" key: rye registry forget {name}, then: rye registry pin {found}",
         )
 
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lillux.signing import compute_key_fingerprint, generate_keypair
+from lillux.signing import generate_keypair
 from lillux.values import dataclass, field, replace
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import ItemRef, Kind
-from ryeos.remote.registry_settings import RegistryPin
+from ryeos.remote.pins import Pin
 from ryeos.remote.replies import PulledReply
 from ryeos.trust.keys import SigningKey
 from ryeos.trust.signature import SignedText, compose, form_for, split
@@ -31,12 +31,11 @@ class Forge:
     key: SigningKey = field(default_factory=lambda: SigningKey(generate_keypair()))
 
     @property
-    def pin(self) -> RegistryPin:
+    def pin(self) -> Pin:
         """The pin of this registry."""
         pem = self.key.public_pem
-        return RegistryPin(
+        return Pin(
             netloc="registry.example",
-            fingerprint=compute_key_fingerprint(pem),
             public_pem=pem,
             path=Path("pin.toml"),
         )

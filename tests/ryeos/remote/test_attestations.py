@@ -9,14 +9,14 @@ from ryeos.items.errors import RyeError
 from ryeos.items.refs import ItemRef, Kind
 from ryeos.remote.registry_items import BUNDLE, ITEM, verify_bundle_attestation, verify_pulled
 from ryeos.remote.replies import BundleReply, PulledReply
-from ryeos.remote.requests import sign_document
+from ryeos.remote.requests import encode_public_key, sign_document
 from ryeos.trust.keys import SigningKey
 from tests.support.registry_replies import AUTHOR, Forge, is_refused
 
 REF = ItemRef(Kind.TOOL, "ada/text/upper")
 FORGE = Forge()
 IDENTITY = SigningKey(generate_keypair())
-PIN = replace(FORGE.pin, identity_pem=IDENTITY.public_pem)
+PIN = replace(FORGE.pin, second_key=encode_public_key(IDENTITY.public_pem))
 
 
 def document(reply: PulledReply, **changes: str) -> dict[str, Any]:

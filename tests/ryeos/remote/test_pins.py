@@ -63,8 +63,8 @@ def test_the_first_node_is_pinned_and_then_known(tmp_path: Path, node: NodeIdent
         Pin(
             name="gpu",
             netloc=NETLOC,
-            digest=node.digest,
-            box_key=encode_box_key(node.box_public),
+            public_pem=node.public_key_pem,
+            second_key=encode_box_key(node.box_public),
             path=pin_file(tmp_path),
         ),
     )
@@ -213,7 +213,7 @@ def test_a_pin_of_another_program_is_used(workspace: Workspace, imposter: NodeId
 
     with pytest.raises(PinMismatchError):
         check(pins, imposter)
-    assert [(pin.path, pin.box_key) for pin in pins.list()] == [(path, "")]
+    assert [(pin.path, pin.second_key) for pin in pins.list()] == [(path, "")]
     assert check(pins, identity(SigningKey(keypair))) is PinState.KNOWN
     assert pins.forget("gpu", NETLOC)
     assert not path.exists()
@@ -247,7 +247,7 @@ def test_the_same_node_with_another_box_key_is_refused(
     )
     assert error.value.hint.endswith("has a new key: rye remote forget gpu")
     assert check(pins, node) is PinState.KNOWN
-    pins.forget_all("gpu")
+    pins.forget("gpu")
     assert check(pins, other) is PinState.NEW
 
 
@@ -260,9 +260,9 @@ def test_a_pin_without_a_box_key_is_completed(
 
     with pytest.raises(PinMismatchError):
         check(pins, imposter)
-    assert [pin.box_key for pin in pins.list()] == [""]
+    assert [pin.second_key for pin in pins.list()] == [""]
     assert check(pins, node) is PinState.KNOWN
-    assert [pin.box_key for pin in pins.list()] == [encode_box_key(node.box_public)]
+    assert [pin.second_key for pin in pins.list()] == [encode_box_key(node.box_public)]
     with pytest.raises(PinMismatchError):
         check(pins, with_other_box(node))
 

@@ -9,13 +9,11 @@ from lillux.signing import generate_keypair
 from lillux.values import replace
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import ItemRef, Kind
+from ryeos.remote.pins import PinMismatchError, PinState, RegistryPins
 from ryeos.remote.registry import RegistryClient, open_registry
 from ryeos.remote.registry_settings import (
     NotInRegistryError,
-    PinState,
     RegistryConfig,
-    RegistryPinMismatchError,
-    RegistryPins,
     RegistryRefusedError,
 )
 from ryeos.trust.keys import SigningKey
@@ -68,7 +66,7 @@ def test_credentials_are_not_sent_to_a_registry_with_another_key(workspace: Work
         client(workspace, server).pin()
         routes["/v1/public-key"] = as_text(other.key.public_pem)
 
-        with pytest.raises(RegistryPinMismatchError) as error:
+        with pytest.raises(PinMismatchError) as error:
             client(workspace, server).pull(REF)
 
         assert error.value.pinned == forge.pin.fingerprint
@@ -80,7 +78,7 @@ def test_the_registry_must_have_the_configured_key(workspace: Workspace) -> None
     with serving({"/v1/public-key": as_text(Forge().key.public_pem)}) as server:
         named = client(workspace, server, fingerprint="0" * 16)
 
-        with pytest.raises(RegistryPinMismatchError):
+        with pytest.raises(PinMismatchError):
             named.pin()
 
         assert not list((workspace.user.space.ai / "node").rglob("*.toml"))
@@ -131,7 +129,7 @@ def test_two_names_for_one_address_share_its_pin(workspace: Workspace) -> None:
         routes["/v1/public-key"] = as_text(other.key.public_pem)
         second = RegistryConfig(name="second", url=server.url)
 
-        with pytest.raises(RegistryPinMismatchError):
+        with pytest.raises(PinMismatchError):
             open_registry(workspace.rye(), second).pin()
 
 
