@@ -60,7 +60,7 @@ from rye_services.storage.database import stamp
 from rye_services.web.http import RequestProblem, refusals
 from rye_services.web.openapi import Responses, answers
 from ryeos import __version__
-from ryeos.items.errors import RyeError
+from ryeos.items.errors import RyeError, http_status_of
 from ryeos.remote.requests import decode_public_key
 from ryeos.remote.secrets import EnvelopeError, SecretNameError, SecretValuesError, why_unsafe
 
@@ -119,10 +119,8 @@ def admin_router(services: NodeServices) -> APIRouter:
         bare = fingerprint.removeprefix("fp:")
         try:
             authorized.revoke_unless_last(bare)
-        except AuthorizedKeyMissingError as error:
-            raise RequestProblem(404, str(error)) from error
-        except LastManagerError as error:
-            raise RequestProblem(400, str(error)) from error
+        except (AuthorizedKeyMissingError, LastManagerError) as error:
+            raise RequestProblem(http_status_of(error), str(error)) from error
         return {"revoked": f"fp:{bare}"}
 
     return routes

@@ -48,6 +48,7 @@ from rye_services.people.credentials import OBJECTS, PUSH, THREADS, Principal, R
 from rye_services.people.teams import RoleError
 from rye_services.web.http import RequestProblem, described, weight_of
 from rye_services.web.openapi import answer, answers
+from ryeos.items.errors import http_status_of
 from ryeos.sync.entries import MEDIA_TYPE, PUT_HEADER, read_entries
 from ryeos.sync.objects import EntryError, ManifestChanges
 
@@ -165,7 +166,7 @@ def _storing(services: NodeServices, principal: Principal) -> Iterator[dict[str,
             "max_bytes": services.settings.max_user_storage_bytes,
         }
     except QuotaExceededError as error:
-        raise RequestProblem(507, str(error)) from error
+        raise RequestProblem(http_status_of(error), str(error)) from error
     if services.settings.is_cluster:  # the push that names it may go to another machine
         services.sync.durable.force(services.stores.of(principal.user_id))
 
@@ -179,7 +180,7 @@ def _get(
     try:
         return answer_pieces(store, request.hashes, max_bytes=limit, is_framed=is_framed)
     except AnswerTooLargeError as error:
-        raise RequestProblem(413, str(error)) from error
+        raise RequestProblem(http_status_of(error), str(error)) from error
 
 
 def _refusal(stored: Sequence[str], failures: Sequence[EntryError]) -> dict[str, Any]:
@@ -253,14 +254,13 @@ def _push_project(services: NodeServices, principal: Principal, body: PushBody) 
             _store_pushed(services, principal, push, body)
             guard = services.teams.guard(principal, Role.PUSH)
             head = services.sync.pushing.push_project(principal.user_id, store, push, guard)
-    except ManifestGraphError as error:
-        raise RequestProblem(400, str(error)) from error
-    except SystemVersionError as error:
-        raise RequestProblem(409, str(error)) from error
+    except (ManifestGraphError, SystemVersionError) as error:
+        raise RequestProblem(http_status_of(error), str(error)) from error
     except HeadMovedError as error:
-        raise RequestProblem(409, head_moved(error.expected, error.actual)) from error
+        moved = head_moved(error.expected, error.actual)
+        raise RequestProblem(http_status_of(error), moved) from error
     except RoleError as error:
-        raise RequestProblem(403, f"{error}; {error.hint}") from error
+        raise RequestProblem(http_status_of(error), f"{error}; {error.hint}") from error
     services.sync.uploads.end(principal.user_id)
     return write(
         PushAnswer(
@@ -368,10 +368,8 @@ def _push_user_space(
             ref = services.sync.pushing.push_user_space(
                 principal.user_id, store, kept.manifest_hash, body.expected_revision
             )
-    except ManifestGraphError as error:
-        raise RequestProblem(400, str(error)) from error
-    except RevisionMovedError as error:
-        raise RequestProblem(404 if error.actual is None else 409, str(error)) from error
+    except (ManifestGraphError, RevisionMovedError) as error:
+        raise RequestProblem(http_status_of(error), str(error)) from error
     answer = UserSpaceAnswer(
         user_manifest_hash=ref.user_manifest_hash,
         revision=ref.revision,

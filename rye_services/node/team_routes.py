@@ -61,19 +61,20 @@ from rye_services.refusal import RefusedError
 from rye_services.storage.database import stamp
 from rye_services.web.http import RequestProblem
 from rye_services.web.openapi import CALLER, answers
-from ryeos.items.errors import RyeError
+from ryeos.items.errors import RyeError, http_status_of
 from ryeos.remote.requests import IdentityError, decode_public_key
 
 LONGEST_TOKEN_DAYS, DEFAULT_TOKEN_DAYS = 366, 90
 _TOKEN_SCOPES = ("remote:", "registry:")
 
-_STATUSES: tuple[tuple[type[RyeError], int], ...] = (
-    (PersonMissingError, 404),
-    (ApiKeyMissingError, 404),
-    (RoleError, 403),
-    (UserIdError, 400),
-    (RegistryNameError, 400),
-    (IdentityError, 400),
+_REFUSED = (
+    RefusedError,
+    PersonMissingError,
+    ApiKeyMissingError,
+    RoleError,
+    UserIdError,
+    RegistryNameError,
+    IdentityError,
 )
 
 
@@ -82,20 +83,15 @@ def refused() -> Iterator[None]:
     """Errors about people and teams become refusals that say what to do. Raises RequestProblem."""
     try:
         yield
-    except RefusedError as error:
-        raise _problem(error, error.http_status) from error
-    except tuple(kind for kind, _ in _STATUSES) as error:
-        status = next(number for kind, number in _STATUSES if isinstance(error, kind))
-        raise _problem(error, status) from error
-    except PemError as error:
-        raise RequestProblem(400, str(error)) from error
-    except QuotaExceededError as error:
-        raise RequestProblem(507, str(error)) from error
+    except _REFUSED as error:
+        raise _problem(error) from error
+    except (PemError, QuotaExceededError) as error:
+        raise RequestProblem(http_status_of(error), str(error)) from error
 
 
-def _problem(error: RyeError, status: int) -> RequestProblem:
+def _problem(error: RyeError) -> RequestProblem:
     hint = f"; {error.hint}" if error.hint else ""
-    return RequestProblem(status, f"{error}{hint}")
+    return RequestProblem(http_status_of(error), f"{error}{hint}")
 
 
 async def _authenticated(

@@ -17,7 +17,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from lillux.files import read_bytes
-from lillux.foreign_text import without_control_characters
+from lillux.foreign_text import printable, without_control_characters
 from lillux.signing import MAX_PEM_BYTES
 from lillux.values import dataclass
 from rye_services.settings import Settings, bytes_of, settings_of
@@ -48,7 +48,7 @@ def columns(rows: Sequence[Sequence[str]]) -> str:
 
     What could steer a terminal is escaped: cells have texts that others wrote.
     """
-    rows = [[cell if cell.isprintable() else ascii(cell)[1:-1] for cell in row] for row in rows]
+    rows = [[printable(cell, 0) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = (
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

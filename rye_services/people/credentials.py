@@ -332,7 +332,7 @@ class AuthorizedKeyMissingError(RyeError):
 class LastManagerError(RyeError):
     """The one key that may manage keys was to be revoked over the network."""
 
-    code = "CONFLICT"
+    code, http_status = "CONFLICT", 400
 
     def __init__(self, fingerprint: str) -> None:
         self.fingerprint = fingerprint

@@ -31,6 +31,7 @@ from rye_services.storage.database import Database, from_row, published_manifest
 from rye_services.storage.registry_tables import namespaces
 from rye_services.web.http import RequestProblem
 from ryeos.items.context import Clock, utc_now
+from ryeos.items.errors import http_status_of
 from ryeos.remote.requests import IdentityError, SignedDocumentError
 from ryeos.sync.objects import ContentStore, manifest_of
 
@@ -180,16 +181,16 @@ def _published(row: Row[Any]) -> PublishedManifest:
 Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
 
-_STATUSES: tuple[tuple[type[LilluxError], int], ...] = (
-    (RegistryNameError, 400),
-    (UserIdError, 400),
-    (PublicationError, 400),
-    (ItemGoneError, 404),
-    (ApiKeyMissingError, 404),
-    (IdentityError, 400),
-    (SignedDocumentError, 400),
+_REFUSED: tuple[type[LilluxError], ...] = (
+    RefusedError,
+    RegistryNameError,
+    UserIdError,
+    PublicationError,
+    ItemGoneError,
+    ApiKeyMissingError,
+    IdentityError,
+    SignedDocumentError,
 )
-REFUSED_KINDS = tuple(kind for kind, _ in _STATUSES)
 
 
 @contextmanager
@@ -197,11 +198,8 @@ def answered() -> Iterator[None]:
     """Errors of a registry become refusals. Raises Problem."""
     try:
         yield
-    except RefusedError as error:
-        raise RequestProblem(error.http_status, detail_of(error)) from error
-    except REFUSED_KINDS as error:
-        status = next(number for kind, number in _STATUSES if isinstance(error, kind))
-        raise RequestProblem(status, detail_of(error)) from error
+    except _REFUSED as error:
+        raise RequestProblem(http_status_of(error), detail_of(error)) from error
 
 
 def refusing(route: Callable[Given, Answer]) -> Callable[Given, Answer]:

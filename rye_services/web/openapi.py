@@ -16,6 +16,7 @@ from fastapi.openapi.models import HTTPBase
 from fastapi.security.base import SecurityBase
 
 from lillux import shapes
+from ryeos.items.error_table import refusal_table
 from ryeos.remote.requests import (
     DELIVERY_ID,
     KEY_ID,
@@ -28,20 +29,6 @@ from ryeos.remote.requests import (
 
 Responses = dict[int | str, dict[str, Any]]
 
-_WORDS: Mapping[int, str] = {
-    400: "What was sent is not what is expected; `detail` says where",
-    401: "The request does not show who sends it, or an unknown caller",
-    403: "The key is known and is not for this; `detail` says what is missing",
-    404: "There is no such thing, or it is not the caller's",
-    405: "The route has no such method",
-    408: "The body came too slowly",
-    409: "Something else was there first; `detail` says what there is now",
-    413: "More than the limits of this server allow",
-    422: "Fields of another form than this document describes",
-    429: "Too often; `Retry-After` says when to ask again",
-    503: "Not now; `Retry-After` says when to ask again",
-    507: "No room: the caller's quota, or the disk of the server",
-}
 _REFUSAL: dict[str, Any] = {
     "title": "Refusal",
     "type": "object",
@@ -78,7 +65,11 @@ _MARKERS = (CALLER.scheme_name, OPTIONAL_CALLER.scheme_name, CALLER_OR_HOOK.sche
 
 def refuses(*statuses: int) -> Responses:
     """The ``responses`` of a route that refuses with these, in the form of all refusals."""
-    return {status: {"description": _WORDS[status], "content": _IN_REFUSALS} for status in statuses}
+    words = refusal_table()
+    return {
+        status: {"description": words[status].meaning, "content": _IN_REFUSALS}
+        for status in statuses
+    }
 
 
 def answers(shape: type, *refused: int) -> Responses:

@@ -4,7 +4,6 @@ Templates are the files of ``templates/``. Whatever they print is escaped, and l
 turn others are shown as lost. Markup comes from templates and from `rye_services.web.texts` only.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
@@ -17,6 +16,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from lillux.foreign_text import without_control_characters
 from rye_services.web.http import RequestProblem
 from ryeos.app.output import utc_text
 
@@ -25,11 +25,6 @@ if TYPE_CHECKING:
 
 # --- templates ------------------------------------------------------------------------------------
 
-# What the parser of HTML drops or takes for something else, and what turns the text around it over,
-# so that a path reads as another one.
-_UNREADABLE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
-)
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 _KILO = 1024
 
@@ -64,17 +59,12 @@ def _environment() -> "Environment":
 
 
 def presentable(value: object) -> object:
-    """What a template prints for a value: nothing for None, a text without unreadable letters."""
+    """What a template prints for a value: nothing for None, a text without control characters."""
     if value is None:
         return ""
     if type(value) is str:  # no `Markup`, which is as its maker wants it
-        return readable(value)
+        return without_control_characters(value)
     return value
-
-
-def readable(text: str) -> str:
-    """The text, with the sign of a lost letter for each that hides or turns others."""
-    return _UNREADABLE.sub("\ufffd", text)
 
 
 def byte_count(count: int) -> str:

@@ -10,8 +10,8 @@ from io import StringIO
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
 
+from lillux.foreign_text import without_control_characters
 from lillux.values import dataclass
-from rye_services.web.page import readable
 from ryeos.sync.merge import changed_hunks, split_lines
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _has_long_line(text: str) -> bool:
 
 
 def _unix_lines(text: str) -> str:
-    return readable(text.replace("\r\n", "\n"))
+    return without_control_characters(text.replace("\r\n", "\n"))
 
 
 # --- differences ----------------------------------------------------------------------------------

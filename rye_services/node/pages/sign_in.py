@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
+from lillux.foreign_text import printable
 from lillux.http.client import HttpClient
 from lillux.shapes import write
 from lillux.signing import compute_key_fingerprint
@@ -305,8 +306,11 @@ def machine_router(services: NodeServices) -> APIRouter:
         device_code = secrets.token_urlsafe(32)
         letters = "".join(secrets.choice(_LETTERS) for _ in range(8))
         user_code = f"{letters[:4]}-{letters[4:]}"
-        label = new.label if new.label.isprintable() else ascii(new.label)[1:-1]
-        facts = {"public_key": new.public_key, "label": label, "fingerprint": fingerprint}
+        facts = {
+            "public_key": new.public_key,
+            "label": printable(new.label, 0),
+            "fingerprint": fingerprint,
+        }
         facts |= {"address": client_address(request)}
         now_s = services.clock().timestamp()
         waiting.begin(device_code, _MACHINE, facts, now_s=now_s, user_code=user_code)

@@ -93,6 +93,7 @@ from rye_services.web.http import (
     is_store_away,
 )
 from ryeos.items.context import Clock
+from ryeos.items.errors import http_status_of
 from ryeos.remote.secrets import EnvelopeError
 from ryeos.sync.objects import CasObjectError
 from ryeos.sync.paths import UnsafeManifestError
@@ -556,10 +557,12 @@ class Runs:
             problem = _problem(404, _words(error), order, thread_id, "materialization")
             raise self._end_failed(order, thread_id, number, "materialization", problem) from error
         except PushedRulesError as error:
-            problem = _problem(400, str(error), order, thread_id, "materialization")
+            problem = _problem(
+                http_status_of(error), str(error), order, thread_id, "materialization"
+            )
             raise self._end_failed(order, thread_id, number, "materialization", problem) from error
         except QuotaExceededError as error:
-            problem = RequestProblem(507, str(error))
+            problem = RequestProblem(http_status_of(error), str(error))
             raise self._end_failed(order, thread_id, number, "quota", problem) from error
         except WorkerEndedError as error:
             raise self._end_interrupted(order, attempt, str(error)) from error
@@ -671,12 +674,8 @@ class Admission:
         """What an order starts from. Raises RequestProblem."""
         try:
             return self._engine.basis(order)
-        except (ProjectNotFoundError, SecretNotFoundError) as error:
-            raise RequestProblem(404, str(error)) from error
-        except EnvelopeError as error:
-            raise RequestProblem(400, str(error)) from error
-        except RoleError as error:
-            raise RequestProblem(403, str(error)) from error
+        except (ProjectNotFoundError, SecretNotFoundError, EnvelopeError, RoleError) as error:
+            raise RequestProblem(http_status_of(error), str(error)) from error
 
     def require_model(self, order: Order, basis: Basis) -> None:
         """Refuse a model that no thread here could ask. Raises RequestProblem."""
@@ -684,7 +683,7 @@ class Admission:
             self._engine.require_model(order, basis)
         except RefusedError as error:
             said = {"error": str(error), "code": error.code, "item_id": order.item_ref}
-            raise RequestProblem(error.http_status, said) from error
+            raise RequestProblem(http_status_of(error), said) from error
 
     def parameters_of(self, pending: PendingExecution) -> Mapping[str, Any]:
         """What an accepted execution was given. Raises RequestProblem."""

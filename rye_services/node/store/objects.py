@@ -152,7 +152,7 @@ _COUNTING = "counting.lock"
 class QuotaExceededError(LilluxError):
     """No room for more of a user. All sizes in bytes."""
 
-    code, exit_status = "RESOURCE_EXCEEDED", 6
+    code, exit_status, http_status = "RESOURCE_EXCEEDED", 6, 507
 
     def __init__(self, used: int, more: int, limit: int) -> None:
         self.used, self.more, self.limit = used, more, limit

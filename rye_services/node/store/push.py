@@ -85,6 +85,7 @@ class RevisionMovedError(LilluxError):
 
     def __init__(self, expected: int | None, actual: int | None) -> None:
         self.expected, self.actual = expected, actual
+        self.http_status = 404 if actual is None else 409
         super().__init__(
             f"the user space has moved: expected revision {expected}, found {actual}",
             hint="read GET /user-space and push with its revision as the expected one",

@@ -19,7 +19,6 @@ from rye_services.web.page import (
     item_page,
     page_of,
     presentable,
-    readable,
     render,
 )
 
@@ -45,7 +44,9 @@ class Seen(HTMLParser):
         self.words += data
 
 
-printable = st.text(st.characters(exclude_categories=["Cc", "Cs", "Cf", "Cn"]), max_size=50)
+printable = st.text(
+    st.characters(exclude_categories=["Cc", "Cs", "Cf", "Cn", "Co", "Zl", "Zp"]), max_size=50
+)
 
 
 @pytest.mark.property
@@ -59,18 +60,8 @@ def test_an_untrusted_text_is_shown_verbatim_and_makes_no_element(written: str) 
     assert f"\n{written}\n" in seen.words.replace("\r", "\n") or written in seen.words
 
 
-@pytest.mark.property
-@given(st.text(max_size=50))
-def test_invisible_and_bidirectional_characters_are_replaced(written: str) -> None:
-    shown = readable(written)
-
-    assert len(shown) == len(written)
-    assert not set(shown) & set("\x00\x1b\x7f\u202e\u2066\ud800")
-    shown.encode()
-
-
 def test_none_is_printed_as_empty_text_and_numbers_are_kept() -> None:
-    assert [presentable(value) for value in (None, 3, "a\u202eb")] == ["", 3, "a\ufffdb"]
+    assert [presentable(value) for value in (None, 3, "a\u202eb")] == ["", 3, r"a\u202eb"]
 
 
 def test_every_template_is_escaped_without_safe_marks() -> None:

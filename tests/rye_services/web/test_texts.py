@@ -118,8 +118,8 @@ def test_a_text_makes_only_allowed_elements(text: str) -> None:
 
 
 def test_invisible_and_bidirectional_characters_are_replaced() -> None:
-    assert "safe\ufffdgpj.exe" in str(markdown("safe\u202egpj.exe"))
-    assert "safe\ufffdgpj.exe" in str(code("# safe\u202egpj.exe", ".py"))
+    assert r"safe\u202egpj.exe" in str(markdown("safe\u202egpj.exe"))
+    assert r"safe\u202egpj.exe" in str(code("# safe\u202egpj.exe", ".py"))
 
 
 def test_a_very_long_text_is_shown_verbatim() -> None:
