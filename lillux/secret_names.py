@@ -5,7 +5,7 @@ A file of its own: whoever only asks about a name does not load what masks value
 
 from lillux.patterns import pattern
 
-# Anywhere in a name and in any case, as `MYTOKEN` and `dbPassword` are names too.
+# Anywhere in a name and in any case: some names have no sign between their words.
 _SECRET = pattern(
     r"(?i)token|secret|passw|passphrase|pwd|key|auth|credential|cookie|bearer|session|signature"
     r"|dsn|connection.?string|database.?url|webhook|jwt|(?<![a-z])pat(?![a-z])"
