@@ -8,10 +8,11 @@ from urllib.parse import quote
 
 from ryeos.items.errors import RyeError, UsageError
 from ryeos.remote.errors import RemoteError, RemoteReplyError
-from ryeos.remote.node import Node, QueryPairs
+from ryeos.remote.node import Node
 from ryeos.remote.replies import rows_at, text_at
 from ryeos.remote.requests import delivery_headers, is_delivery_id
 from ryeos.remote.settings import is_team_name
+from ryeos.remote.transport import QueryPairs
 
 ROLES = ("read", "run", "push", "admin")
 _WORD = re.compile(r"[A-Za-z0-9._:@ -]{1,200}")

@@ -21,7 +21,7 @@ from ryeos.items.context import Clock, Context, cache_place, utc_now
 from ryeos.items.errors import NoSigningKeyError, no_project_error
 from ryeos.remote.apply import AppliedChanges
 from ryeos.remote.conflicts import ConflictFolder, new_incoming_folder, own_folder, project_store
-from ryeos.remote.node import BearerCredentials, Credentials, Node, credentials_for
+from ryeos.remote.node import Node
 from ryeos.remote.pins import Pins
 from ryeos.remote.replies import RemoteHead
 from ryeos.remote.settings import (
@@ -32,6 +32,7 @@ from ryeos.remote.settings import (
     team_and_path,
 )
 from ryeos.remote.transfer import RemoteContents, TransferProgress, no_progress
+from ryeos.remote.transport import BearerCredentials, Credentials, credentials_for
 from ryeos.run.workspace import Workspace
 from ryeos.sync.entries import SizedContent
 from ryeos.sync.objects import CasObjectError, SourceManifest, manifest_of
@@ -465,7 +466,7 @@ def open_node(
     whose projects they are about.
     """
     from lillux.http.client import HttpClient
-    from ryeos.remote.node import HttpTransport
+    from ryeos.remote.transport import HttpTransport
 
     context = around.context
     shown = credentials or credentials_for(remote, around.workspace.signing_key)

@@ -13,13 +13,6 @@ from ryeos import __version__
 from ryeos.items.errors import NoSigningKeyError, RyeError
 from ryeos.items.refs import ItemRef
 from ryeos.remote.errors import RemoteUnreachableError, ReplyTooLargeError
-from ryeos.remote.node import (
-    MAX_SMALL_REPLY,
-    MIB,
-    BearerCredentials,
-    QueryPairs,
-    Transport,
-)
 from ryeos.remote.pins import Pin, PinState, RegistryPins
 from ryeos.remote.registry_settings import (
     CONFIG_PATH,
@@ -43,6 +36,7 @@ from ryeos.remote.replies import (
     unicode_text_at,
 )
 from ryeos.remote.settings import RemoteConfig
+from ryeos.remote.transport import MAX_SMALL_REPLY, MIB, BearerCredentials, QueryPairs, Transport
 from ryeos.run.workspace import Workspace
 from ryeos.trust.keys import SigningKey
 
@@ -417,7 +411,7 @@ def open_registry(
 ) -> RegistryClient:
     """A registry that is configured, for a team or oneself; nothing is asked yet."""
     from lillux.http.client import HttpClient
-    from ryeos.remote.node import HttpTransport
+    from ryeos.remote.transport import HttpTransport
 
     transport = HttpTransport(
         RemoteConfig(name=config.name, url=config.url, timeout_s=config.timeout_s),

@@ -12,7 +12,8 @@ from lillux.digests import canonical_json
 from lillux.store import Durability
 from lillux.store_files import ObjectKind, ObjectMissingError
 from ryeos.remote.errors import RemoteReplyError, ReplyTooLargeError
-from ryeos.remote.node import MAX_GET_REPLY, MIB, Node, NodeReply
+from ryeos.remote.node import MAX_GET_REPLY, Node
+from ryeos.remote.transport import MIB, NodeReply
 from ryeos.sync.entries import (
     MAX_ENTRIES,
     MAX_FRAMES,

@@ -14,8 +14,8 @@ from lillux.sealing import generate_box_pair
 from lillux.signing import generate_keypair
 from lillux.store import Store
 from lillux.store_files import ObjectKind, ObjectMissingError
-from ryeos.remote.node import NodeReply, QueryPairs
 from ryeos.remote.requests import identity_document
+from ryeos.remote.transport import NodeReply, QueryPairs
 from ryeos.sync.entries import decode, encode, export_entries
 from ryeos.sync.merge import conflict_record, three_way_merge
 from ryeos.sync.objects import (
@@ -50,7 +50,7 @@ def echo(_: "MemoryNode", body: Mapping[str, Any], __: dict[str, bytes]) -> Mapp
 
 
 class MemoryNode:
-    """See `ryeos.remote.node.Transport`.
+    """See `ryeos.remote.transport.Transport`.
 
     requests  every request, as method and path
     before    called with the method and path of each request; what it returns is the reply

@@ -11,7 +11,9 @@ from lillux.digests import sha256_hex
 from lillux.http.client import HttpClient
 from lillux.signing import generate_keypair
 from ryeos.remote.errors import RemoteUnreachableError, ReplyTooLargeError
-from ryeos.remote.node import (
+from ryeos.remote.requests import parse_headers, verify_request_signature
+from ryeos.remote.settings import RemoteConfig
+from ryeos.remote.transport import (
     ATTEMPTS,
     BearerCredentials,
     Credentials,
@@ -19,8 +21,6 @@ from ryeos.remote.node import (
     NodeReply,
     SignedCredentials,
 )
-from ryeos.remote.requests import parse_headers, verify_request_signature
-from ryeos.remote.settings import RemoteConfig
 from ryeos.trust.keys import SigningKey
 from tests.support.http_servers import Answer, Exchange, Server, closed_port
 

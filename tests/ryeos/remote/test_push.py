@@ -13,9 +13,9 @@ from ryeos.remote.errors import (
     RemoteConflictError,
     RemoteError,
 )
-from ryeos.remote.node import NodeReply
 from ryeos.remote.pull import pull
 from ryeos.remote.push import ADDED, CHANGED, MAX_CHANGED_BYTES, ROUNDS, pause_s, push
+from ryeos.remote.transport import NodeReply
 from tests.ryeos.remote.conftest import MakeProject
 from tests.support.errors import coded
 from tests.support.memory_node import MemoryNode, reply

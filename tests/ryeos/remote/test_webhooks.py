@@ -14,7 +14,7 @@ from lillux.signing import generate_keypair
 from ryeos.items.errors import UsageError
 from ryeos.remote.account import DeliveryCredentials, deliver
 from ryeos.remote.errors import RemoteError
-from ryeos.remote.node import HttpTransport, Node
+from ryeos.remote.node import Node
 from ryeos.remote.pins import Pins
 from ryeos.remote.requests import (
     DELIVERY_ID,
@@ -25,6 +25,7 @@ from ryeos.remote.requests import (
     verify_delivery,
 )
 from ryeos.remote.settings import RemoteConfig
+from ryeos.remote.transport import HttpTransport
 from ryeos.trust.keys import SigningKey
 
 SECRET, NOW_S = "whsec_1", 1_700_000_000
