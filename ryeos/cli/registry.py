@@ -13,12 +13,12 @@ from ryeos.cli.session import Session, cancelled_by_signals
 from ryeos.items.context import utc_now
 from ryeos.items.errors import RyeError, UsageError
 from ryeos.items.refs import PROJECT, USER, Reference, parse_reference
+from ryeos.remote.errors import RemoteError
 from ryeos.remote.registry import RegistryClient, key_if_any, open_registry, pins_of, registries_of
 from ryeos.remote.registry_settings import (
     DEFAULT_NAME,
     RegistriesFile,
     RegistryConfig,
-    RegistryRefusedError,
     valid_namespace,
 )
 from ryeos.remote.settings import (
@@ -130,7 +130,7 @@ def _config(session: Session, name: str, settings: dict[str, object]) -> Registr
 def _account_of(session: Session, config: RegistryConfig) -> str | None:
     """Whose API key it is; None without one, or where the registry does not say.
 
-    Raises RegistryRefusedError for a key that is not the registry's.
+    Raises RemoteError for a key that is not the registry's.
     """
     if not config.api_key:
         variable = config.key_env or "an API key, named with --key-env,"
@@ -138,7 +138,7 @@ def _account_of(session: Session, config: RegistryConfig) -> str | None:
         return None
     try:
         return str(registry_of(session, config).account()["name"])
-    except RegistryRefusedError as error:
+    except RemoteError as error:
         if error.status == _NO_ACCOUNT and not session.arguments.team:
             error.hint = "a member of a team, without an account of one's own: add --team TEAM"
         if error.status in _WRONG_KEY:

@@ -1,4 +1,4 @@
-"""Errors between this program and a node."""
+"""Errors between this program and a node or registry: `ryeos.remote.peers` has their words."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,36 +7,39 @@ from typing import Any
 from lillux.foreign_text import one_line, printable
 from ryeos.items.error_table import OF_STARTS, refusal_remedy
 from ryeos.items.errors import RyeError
+from ryeos.remote.peers import NODE, PeerRules
 
 _SHOWN = 500
-_MANY_PATHS = 5
+_MANY_PATHS, _MANY_ISSUES = 5, 8
 
 
 class RemoteUnreachableError(RyeError):
-    """No reply came from the node of ``remote``. ``problem`` is what the connection said."""
+    """No reply came from the peer ``remote``. ``problem`` is what the connection said."""
 
     code = "REMOTE_UNREACHABLE"
 
-    def __init__(self, remote: str, problem: str, *, hint: str = "") -> None:
+    def __init__(
+        self, remote: str, problem: str, *, hint: str = "", peer: PeerRules = NODE
+    ) -> None:
         self.remote, self.problem = remote, problem
-        super().__init__(
-            f"remote {remote}: {problem}",
-            hint=hint or "is the address right, and the node running? see: rye doctor",
-        )
+        usual = f"is the address right, and the {peer.what} running? see: {peer.is_running}"
+        super().__init__(f"{peer.word} {remote}: {problem}", hint=hint or usual)
 
 
 class RemoteTimeoutError(RemoteUnreachableError):
-    """The node did not answer within ``timeout_s``."""
+    """The peer did not answer within ``timeout_s``."""
 
-    def __init__(self, remote: str, problem: str, timeout_s: float) -> None:
+    def __init__(
+        self, remote: str, problem: str, timeout_s: float, *, peer: PeerRules = NODE
+    ) -> None:
         self.timeout_s = timeout_s
-        super().__init__(remote, problem)
+        super().__init__(remote, problem, peer=peer)
 
 
 class RemoteError(RyeError):
-    """The node refused: an HTTP ``status`` of 400 or more, and the ``detail`` it gave.
+    """A peer refused: an HTTP ``status`` of 400 or more, and the ``detail`` it gave.
 
-    A model that cannot be asked there is the same error as here.
+    The code is that of its kind; a model that cannot be asked there is the same error as here.
     """
 
     code = "REMOTE_REFUSED"
@@ -48,26 +51,26 @@ class RemoteError(RyeError):
         *,
         what: str = "",
         hint: str = "",
+        peer: PeerRules = NODE,
     ) -> None:
         self.status, self.detail = status, detail
         self.facts = {"http_status": status, "detail": detail}
         super().__init__(
-            f"{what or 'the node'}: refused with status {status}: {detail_text(detail)}",
-            code=_code_in(detail),
-            hint=hint or refusal_remedy(status, "node"),
+            f"{what or f'the {peer.what}'}: refused with status {status}: {detail_text(detail)}",
+            code=_code_in(detail) or peer.refused_code,
+            hint=hint or refusal_remedy(status, peer.what),
         )
 
 
 class RemoteReplyError(RyeError):
-    """An answer that no node gives: the server is of another kind, or lies."""
+    """An answer that no such peer gives: the server is of another kind, or lies."""
 
     code = "REMOTE_REPLY_INVALID"
 
-    def __init__(self, what: str, problem: str) -> None:
+    def __init__(self, what: str, problem: str, peer: PeerRules = NODE) -> None:
         self.what, self.problem = what, problem
-        super().__init__(
-            f"{what}: {problem}", hint="is this the address of a node? see: rye remote list"
-        )
+        hint = f"is this the address of a {peer.what}? see: {peer.check_command}"
+        super().__init__(f"{what}: {problem}", hint=hint)
 
 
 class ReplyTooLargeError(RemoteReplyError):
@@ -229,10 +232,13 @@ def _code_in(detail: object) -> str:
 
 
 def detail_text(detail: object) -> str:
-    """The words of a refusal, which may be any JSON, as one line."""
-    if isinstance(detail, dict) and isinstance(detail.get("error"), str):
-        detail = detail["error"]
-    return one_line(detail if isinstance(detail, str) else repr(detail), _SHOWN)
+    """The words of a refusal, which may be any JSON, and the issues it lists, as one line."""
+    words, issues = detail, None
+    if isinstance(detail, dict):
+        words = detail.get("error") or detail.get("detail") or detail
+        issues = detail.get("issues")
+    listed = issues[:_MANY_ISSUES] if isinstance(issues, list) else []
+    return one_line("; ".join(map(str, [words, *listed])), _SHOWN)
 
 
 def _short(digest: str | None) -> str:

@@ -4,10 +4,9 @@ Nothing that shows who asks is sent before `Node.verify` has found that this is 
 The formats: ``docs/remote.md``.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from ryeos.items.errors import RyeError
 from ryeos.remote.errors import (
@@ -17,13 +16,14 @@ from ryeos.remote.errors import (
     RemoteTimeoutError,
     detail_text,
 )
+from ryeos.remote.peer_client import PeerClient
+from ryeos.remote.peers import NODE
 from ryeos.remote.replies import (
     Health,
     RemoteExecution,
     RemoteHead,
     UserSpaceHead,
     actual_head,
-    detail_of,
     digest_at,
     digests_at,
     parse_reply,
@@ -46,10 +46,6 @@ from ryeos.sync.entries import (
     read_entries,
 )
 from ryeos.sync.objects import EntryError, ManifestChanges
-
-if TYPE_CHECKING:
-    pass
-
 
 # --- node -----------------------------------------------------------------------------------------
 
@@ -74,7 +70,7 @@ class PinBook(Protocol):
         """Pin a node that is new; raise PinMismatchError for another one than before."""
 
 
-class Node:
+class Node(PeerClient):
     """Asks one node. Safe to use from several threads.
 
     ``expected`` is the fingerprint that the configuration names, if it does. ``hints`` are what to
@@ -90,17 +86,12 @@ class Node:
         hints: Mapping[int, str] | None = None,
         owner: str = "",
     ) -> None:
-        self._transport, self._pins, self._expected = transport, pins, expected
-        self.owner = owner
+        super().__init__(NODE, transport, owner)
+        self._pins, self._expected = pins, expected
         self._hints = hints or {}
         self._identity: NodeIdentity | None = None
         self.takes_frames = False  # known once `missing` was asked: whether `put` sends them
         self._lock = Lock()
-
-    @property
-    def name(self) -> str:
-        """The name of the remote."""
-        return self._transport.name
 
     @property
     def sender(self) -> str:
@@ -431,9 +422,6 @@ class Node:
             may_repeat=may_repeat,
         )
 
-    def _owned(self, query: QueryPairs) -> QueryPairs:
-        return [*query, ("owner", self.owner)] if self.owner else query
-
     def _open(self, method: str, path: str) -> dict[str, Any]:
         return self._exchange(method, path, None)
 
@@ -446,43 +434,14 @@ class Node:
     ) -> dict[str, Any]:
         return parse_reply(self._reply(method, path, body, **request).body, self._what(path))
 
-    def _reply(
-        self,
-        method: str,
-        path: str,
-        body: Mapping[str, Any] | bytes | None,
-        *,
-        query: QueryPairs = (),
-        timeout_s: float | None = None,
-        max_response_bytes: int = MAX_SMALL_REPLY,
-        may_repeat: bool = True,
-    ) -> NodeReply:
-        reply = self._transport.exchange(
-            method,
-            path,
-            query,
-            _json(body) if isinstance(body, Mapping) else body,
-            timeout_s=timeout_s,
-            max_response_bytes=max_response_bytes,
-            may_repeat=may_repeat,
-        )
-        if not _OK <= reply.status < _MOVED:  # what leads elsewhere is no answer either
-            detail, hint = detail_of(reply.body), self._hints.get(reply.status, "")
-            if reply.status == _FORBIDDEN and self.owner:
-                hint = f"roles are given by the admins of {self.owner}: rye remote teams list"
-            raise RemoteError(reply.status, detail, what=self._what(path), hint=hint)
-        return reply
+    def _advice(self, status: int) -> str:
+        if status == _FORBIDDEN and self.owner:
+            return f"roles are given by the admins of {self.owner}: rye remote teams list"
+        return self._hints.get(status, "")
 
     def _history(self, project_path: str, limit: int) -> dict[str, Any]:
         query = [("project_path", project_path), ("limit", str(limit))]
         return self.ask("GET", "/history", query=query)
-
-    def _what(self, path: str) -> str:
-        return f"remote {self.name}: {path}"
-
-
-def _json(body: Mapping[str, Any]) -> bytes:
-    return json.dumps(body, separators=(",", ":")).encode("ascii")
 
 
 def _noting_digests(entries: Iterable[ContentEntry], digests: list[str]) -> Iterator[ContentEntry]:

@@ -25,6 +25,8 @@ class PeerRules:
     doubt           what another key than the pinned one may mean
     repin           how to take the new key, with ``{name}`` and ``{found}``
     refused_code    the code of its refusals
+    refuses_by_redirect  whether an answer that leads elsewhere is a refusal, or no answer of a peer
+    is_running      what shows whether it runs
     check_command   what shows whether an address is that of such a peer
     """
 
@@ -44,6 +46,8 @@ class PeerRules:
     doubt: str
     repin: str
     refused_code: str
+    refuses_by_redirect: bool
+    is_running: str
     check_command: str
 
 
@@ -65,6 +69,8 @@ NODE = PeerRules(
     doubt="an attacker may be between you and the node",
     repin="rye remote forget {name}",
     refused_code="REMOTE_REFUSED",
+    refuses_by_redirect=True,
+    is_running="rye doctor",
     check_command="rye remote list",
 )
 REGISTRY = PeerRules(
@@ -84,6 +90,8 @@ REGISTRY = PeerRules(
     doubt="an attacker may stand between you and the registry",
     repin="rye registry forget {name}, then: rye registry pin {found}",
     refused_code="REGISTRY_REFUSED",
+    refuses_by_redirect=False,
+    is_running="rye registry status",
     check_command="rye registry status",
 )
 PEERS = (NODE, REGISTRY)

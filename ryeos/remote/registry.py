@@ -3,7 +3,6 @@
 Nothing that shows who asks is sent before the registry's key was found to be the pinned one.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +11,9 @@ from lillux.errors import LilluxError
 from ryeos import __version__
 from ryeos.items.errors import NoSigningKeyError, RyeError
 from ryeos.items.refs import ItemRef
-from ryeos.remote.errors import RemoteUnreachableError, ReplyTooLargeError
+from ryeos.remote.errors import RemoteError
+from ryeos.remote.peer_client import PeerClient
+from ryeos.remote.peers import REGISTRY
 from ryeos.remote.pins import Pin, PinState, RegistryPins
 from ryeos.remote.registry_settings import (
     CONFIG_PATH,
@@ -20,14 +21,12 @@ from ryeos.remote.registry_settings import (
     Registries,
     RegistryConfig,
     RegistryIdError,
-    RegistryRefusedError,
     registry_reply_error,
     valid_version,
 )
 from ryeos.remote.replies import (
     BundleReply,
     PulledReply,
-    detail_of,
     parse_json,
     parse_reply,
     read_bundle,
@@ -46,10 +45,10 @@ MAX_ITEM_REPLY = 32 * MIB
 
 KEY_CLAIM = "registry-key/v1"
 MAX_BUNDLE_REPLY = 128 * MIB
-_FAILED, _NOT_FOUND = 400, 404
+_NOT_FOUND = 404
 
 
-class RegistryClient:
+class RegistryClient(PeerClient):
     """Asks one registry. ``netloc`` is what its pin is kept under.
 
     ``team``: whose account is meant, "" for the caller's own.
@@ -58,14 +57,9 @@ class RegistryClient:
     def __init__(
         self, config: RegistryConfig, transport: Transport, pins: RegistryPins, team: str = ""
     ) -> None:
-        self.config, self._team = config, team
-        self._transport, self._pins = transport, pins
+        super().__init__(REGISTRY, transport, team)
+        self.config, self._pins = config, pins
         self._pin: Pin | None = None
-
-    @property
-    def name(self) -> str:
-        """What the user calls it."""
-        return self.config.name
 
     # ------------------------------------------------------------------ who it is
 
@@ -289,9 +283,8 @@ class RegistryClient:
         wanted: str = "",
     ) -> dict[str, Any]:
         """The JSON object of a request that needs an API key. Raises RyeError `REGISTRY_NO_KEY`."""
-        data = None if body is None else json.dumps(body).encode()
         return _parsed(
-            self._raw(method, path, query, data, max_bytes=max_bytes, wanted=wanted),
+            self._raw(method, path, query, body, max_bytes=max_bytes, wanted=wanted),
             self._what(path),
         )
 
@@ -300,7 +293,7 @@ class RegistryClient:
         method: str,
         path: str,
         query: QueryPairs,
-        body: bytes | None,
+        body: Mapping[str, Any] | None,
         *,
         max_bytes: int,
         wanted: str = "",
@@ -314,9 +307,9 @@ class RegistryClient:
                 hint=f"set {key_env}" if key_env else "rye registry login --key-env VARIABLE",
             )
         self.pin()
-        if self._team:
-            query = [*query, ("owner", self._team)]
-        return self._exchange(method, path, query, body, max_bytes=max_bytes, wanted=wanted)
+        return self._exchange(
+            method, path, self._owned(query), body, max_bytes=max_bytes, wanted=wanted
+        )
 
     def _open(
         self,
@@ -337,42 +330,25 @@ class RegistryClient:
         method: str,
         path: str,
         query: QueryPairs,
-        body: bytes | None,
+        body: Mapping[str, Any] | None,
         *,
         max_bytes: int,
         wanted: str = "",
     ) -> bytes:
-        """The body of a reply that is no refusal."""
+        """The body of a reply that is no refusal. Raises NotInRegistryError where it is wanted."""
         try:
-            reply = self._transport.exchange(
+            return self._reply(
                 method,
                 path,
-                query,
                 body,
-                timeout_s=None,
+                query=query,
                 max_response_bytes=max_bytes,
                 may_repeat=method == "GET",
-            )
-        except ReplyTooLargeError as error:
-            raise registry_reply_error(self._what(path), error.problem) from error
-        except RemoteUnreachableError as error:
-            raise RyeError(
-                f"registry {self.name}: {error.problem}",
-                code="REMOTE_UNREACHABLE",
-                hint="is the address right, and the registry running? see: rye registry status",
-            ) from error
-        if reply.status == _NOT_FOUND and wanted:
-            raise NotInRegistryError(self.name, wanted)
-        if reply.status >= _FAILED:
-            raise RegistryRefusedError(self._what(path), reply.status, detail_of(reply.body))
-        if reply.status >= 300:  # noqa: PLR2004 - it leads elsewhere, and nothing is sent there
-            raise registry_reply_error(
-                self._what(path), f"expected an answer, found status {reply.status}"
-            )
-        return reply.body
-
-    def _what(self, path: str) -> str:
-        return f"registry {self.name}: {path}"
+            ).body
+        except RemoteError as error:
+            if error.status == _NOT_FOUND and wanted:
+                raise NotInRegistryError(self.name, wanted) from None
+            raise
 
 
 def _parsed(body: bytes, what: str) -> dict[str, Any]:
@@ -418,6 +394,7 @@ def open_registry(
         BearerCredentials(config.api_key),
         HttpClient(workspace.context.process_env, user_agent=f"rye/{__version__}"),
         cancellation=cancellation,
+        peer=REGISTRY,
     )
     return RegistryClient(config, transport, pins_of(workspace), team)
 

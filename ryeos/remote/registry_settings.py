@@ -6,12 +6,9 @@ there. Rules, with examples: docs/registry.md.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
-from lillux.foreign_text import one_line
 from lillux.http.model import is_unencrypted
 from lillux.values import dataclass, field
-from ryeos.items.error_table import refusal_remedy
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import (
     EXECUTABLE_KINDS,
@@ -22,6 +19,8 @@ from ryeos.items.refs import (
     Space,
 )
 from ryeos.items.yaml import entries_of, parse_yaml, with_entry, without_entry
+from ryeos.remote.errors import RemoteReplyError
+from ryeos.remote.peers import REGISTRY
 from ryeos.remote.settings import (
     RemoteConfigError,
     RemoteValues,
@@ -271,9 +270,6 @@ def valid_namespace(name: str) -> str:
 # --- errors ---------------------------------------------------------------------------------------
 # What can go wrong between this program and a registry: one class per failure.
 
-_SHOWN = 500
-_MANY_ISSUES = 8
-
 
 def _config_error(where: str, problem: str) -> RyeError:
     """``registry.yaml`` has an invalid value; ``where`` is its path."""
@@ -295,27 +291,9 @@ def _not_configured(name: str, known: Sequence[str], offered: str = "") -> RyeEr
     )
 
 
-def registry_reply_error(what: str, problem: str) -> RyeError:
-    """An answer that no registry gives: the server is of another kind, or lies."""
-    return RyeError(
-        f"{what}: {problem}",
-        code="REMOTE_REPLY_INVALID",
-        hint="is this the address of a registry? see: rye registry status",
-    )
-
-
-class RegistryRefusedError(RyeError):
-    """It refused: an HTTP ``status`` of 400 or more, and the ``detail`` it gave."""
-
-    code = "REGISTRY_REFUSED"
-
-    def __init__(self, what: str, status: int, detail: Any) -> None:  # noqa: ANN401 - JSON
-        self.what, self.status, self.detail = what, status, detail
-        self.facts = {"http_status": status, "detail": detail}
-        super().__init__(
-            f"{what}: refused with status {status}: {_text_of(detail)}",
-            hint=refusal_remedy(status, "registry"),
-        )
+def registry_reply_error(what: str, problem: str) -> RemoteReplyError:
+    """An answer that no registry gives."""
+    return RemoteReplyError(what, problem, REGISTRY)
 
 
 class NotInRegistryError(RyeError):
@@ -364,13 +342,3 @@ class RegistryIdError(RyeError):
             f"{what[:200]!a}: {problem}",
             hint="published ids are namespace/.../name, like tool:ada/text/upper",
         )
-
-
-def _text_of(detail: object) -> str:
-    """A refusal in a line: its text, and the issues it lists."""
-    if isinstance(detail, dict):
-        said = detail.get("error") or detail.get("detail") or detail
-        issues = detail.get("issues")
-        listed = [str(one) for one in issues[:_MANY_ISSUES]] if isinstance(issues, list) else []
-        return one_line("; ".join([str(said), *listed]), _SHOWN)
-    return one_line(str(detail), _SHOWN)

@@ -29,6 +29,7 @@ from ryeos.remote.errors import (
     RemoteUnreachableError,
     ReplyTooLargeError,
 )
+from ryeos.remote.peers import NODE, PeerRules
 from ryeos.remote.settings import RemoteConfig
 from ryeos.sync.entries import (
     MEDIA_TYPE,
@@ -206,7 +207,9 @@ class HttpTransport:
         now: Callable[[], float] = time.time,
         wait: Wait = wait_for,
         jitter: Callable[[], float] = lambda: 0.0,
+        peer: PeerRules = NODE,
     ) -> None:
+        self._peer = peer
         self._remote, self._credentials, self._client = remote, credentials, client
         self._cancellation, self._now, self._wait = cancellation, now, wait
         self._jitter = jitter
@@ -334,12 +337,14 @@ class HttpTransport:
         if isinstance(error, ExchangeCancelledError):
             return error
         if isinstance(error, ResponseTooLargeError):
-            return ReplyTooLargeError(f"remote {self.name}: {path}", error.problem)
+            return ReplyTooLargeError(
+                f"{self._peer.word} {self.name}: {path}", error.problem, self._peer
+            )
         problem = f"{error.url}: {error.problem}"
         if isinstance(error, ExchangeTimeoutError):
-            return RemoteTimeoutError(self.name, problem, error.timeout_s)
+            return RemoteTimeoutError(self.name, problem, error.timeout_s, peer=self._peer)
         hint = error.hint if isinstance(error, TlsError) else ""
-        return RemoteUnreachableError(self.name, problem, hint=hint)
+        return RemoteUnreachableError(self.name, problem, hint=hint, peer=self._peer)
 
 
 def _utc_time(now_s: float) -> "datetime":

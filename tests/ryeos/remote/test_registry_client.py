@@ -9,12 +9,12 @@ from lillux.signing import generate_keypair
 from lillux.values import replace
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import ItemRef, Kind
+from ryeos.remote.errors import RemoteError
 from ryeos.remote.pins import PinMismatchError, PinState, RegistryPins
 from ryeos.remote.registry import RegistryClient, open_registry
 from ryeos.remote.registry_settings import (
     NotInRegistryError,
     RegistryConfig,
-    RegistryRefusedError,
 )
 from ryeos.trust.keys import SigningKey
 from tests.support.errors import coded
@@ -164,7 +164,7 @@ def test_refusals_include_the_message_of_the_registry(workspace: Workspace) -> N
     detail = {"detail": {"status": "error", "error": "Validation failed", "issues": ["a", "b"]}}
     routes = {"/v1/public-key": pem, "/v1/push": as_json(detail, 400)}
     with serving(routes) as server:
-        with pytest.raises(RegistryRefusedError) as error:
+        with pytest.raises(RemoteError) as error:
             client(workspace, server).push(REF, "text", "1.0.0", suffix=".py")
 
         message = "registry default: /v1/push: refused with status 400: Validation failed; a; b"
