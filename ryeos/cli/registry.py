@@ -16,12 +16,12 @@ from ryeos.items.refs import PROJECT, USER, Reference, parse_reference
 from ryeos.remote.errors import RemoteError
 from ryeos.remote.registry import RegistryClient, key_if_any, open_registry, pins_of, registries_of
 from ryeos.remote.registry_settings import (
-    DEFAULT_NAME,
     RegistriesFile,
     RegistryConfig,
     valid_namespace,
 )
 from ryeos.remote.settings import (
+    DEFAULT_NAME,
     RemoteConfigError,
     is_name,
     normal_url,

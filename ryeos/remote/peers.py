@@ -14,6 +14,7 @@ class PeerRules:
     word            what commands, messages and the owner of a pin call it
     what            what messages call the server itself
     config_path     of its settings, below ``.ai/config``; they stand under ``section``
+    settings_hint   how to correct a setting that is wrong
     default_timeout_s  of a request, where the settings name none
     insecure_hint   what to do where an API key would cross the network in plain text
     pins_folder     of its pins, below the user's ``.ai``; ``pin_category`` is that of the documents
@@ -34,6 +35,7 @@ class PeerRules:
     what: str
     config_path: str
     section: str
+    settings_hint: str
     default_timeout_s: float
     insecure_hint: str
     pins_folder: str
@@ -56,6 +58,7 @@ NODE = PeerRules(
     what="node",
     config_path="remotes/remotes.yaml",
     section="remotes",
+    settings_hint="fix it in .ai/config/remotes/remotes.yaml",
     default_timeout_s=300.0,
     insecure_hint="use https; or sign requests, without key_env; or, where no one listens,"
     " set allow_insecure: true for it in your user space",
@@ -78,6 +81,7 @@ REGISTRY = PeerRules(
     what="registry",
     config_path="registry/registry.yaml",
     section="registry",
+    settings_hint="fix it in .ai/config/registry/registry.yaml of user space",
     default_timeout_s=60.0,
     insecure_hint="use https; or, on a trusted network: rye registry login --allow-insecure",
     pins_folder="node/registry-pins",

@@ -7,7 +7,6 @@ there. Rules, with examples: docs/registry.md.
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from lillux.http.model import is_unencrypted
 from lillux.values import dataclass, field
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import (
@@ -22,11 +21,14 @@ from ryeos.items.yaml import entries_of, parse_yaml, with_entry, without_entry
 from ryeos.remote.errors import RemoteReplyError
 from ryeos.remote.peers import REGISTRY
 from ryeos.remote.settings import (
+    DEFAULT_NAME,
     RemoteConfigError,
     RemoteValues,
+    api_key_of,
     is_name,
     netloc_of,
     normal_url,
+    require_encrypted,
 )
 from ryeos.trust.config import Layer
 from ryeos.trust.keys import SigningKey
@@ -35,10 +37,9 @@ from ryeos.trust.verify import Verifier
 
 # --- settings -------------------------------------------------------------------------------------
 
-CONFIG_PATH = "registry/registry.yaml"
-SECTION = "registry"
-DEFAULT_NAME = "default"
-DEFAULT_TIMEOUT_S = 60.0
+CONFIG_PATH = REGISTRY.config_path
+SECTION = REGISTRY.section
+DEFAULT_TIMEOUT_S = REGISTRY.default_timeout_s
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
 
@@ -85,28 +86,19 @@ class Registries:
         name = name or DEFAULT_NAME
         if name not in self._own:
             raise _not_configured(name, self.names, self._offered_url(name))
-        values = RemoteValues(f"{SECTION}.{name}", self._own[name], {})
-        try:
-            url, key_env = values.url(), values.variable("key_env")
-            config = RegistryConfig(
-                name=name,
-                url=url,
-                key_env=key_env,
-                api_key=self._api_key(key_env),
-                fingerprint=values.plain_text("fingerprint"),
-                timeout_s=values.timeout_s(DEFAULT_TIMEOUT_S),
-            )
-            may_be_plain = values.flag("allow_insecure") or not is_unencrypted(url)
-        except RemoteConfigError as error:
-            raise _config_error(error.where, error.problem) from None
+        values = RemoteValues(f"{SECTION}.{name}", self._own[name], {}, REGISTRY)
+        url, key_env = values.url(), values.variable("key_env")
+        config = RegistryConfig(
+            name=name,
+            url=url,
+            key_env=key_env,
+            api_key=api_key_of(self._environ, key_env, REGISTRY),
+            fingerprint=values.plain_text("fingerprint"),
+            timeout_s=values.timeout_s(DEFAULT_TIMEOUT_S),
+        )
         if config.fingerprint and not _FINGERPRINT.fullmatch(config.fingerprint):
             raise _config_error(f"{SECTION}.{name}.fingerprint", "expected 16 hex digits")
-        if config.api_key and not may_be_plain:
-            raise RyeError(
-                f"registry {name}: an API key is not sent over plain http: {url}",
-                code="REMOTE_INSECURE",
-                hint="use https; or, on a trusted network: rye registry login --allow-insecure",
-            )
+        require_encrypted(REGISTRY, name, url, config.api_key, values)
         return config
 
     def at(self, url: str) -> RegistryConfig:
@@ -133,12 +125,6 @@ class Registries:
             except ValueError:
                 return ""
         return ""
-
-    def _api_key(self, key_env: str) -> str:
-        api_key = self._environ.get(key_env, "").strip() if key_env else ""
-        if not (api_key.isascii() and api_key.isprintable()) or " " in api_key:
-            raise _config_error(key_env, "expected an API key of visible ASCII characters")
-        return api_key
 
 
 def _merge_layers(layers: Sequence[Layer]) -> dict[str, dict[str, object]]:
@@ -271,13 +257,9 @@ def valid_namespace(name: str) -> str:
 # What can go wrong between this program and a registry: one class per failure.
 
 
-def _config_error(where: str, problem: str) -> RyeError:
+def _config_error(where: str, problem: str) -> RemoteConfigError:
     """``registry.yaml`` has an invalid value; ``where`` is its path."""
-    return RyeError(
-        f"{where}: {problem}",
-        code="CONFIG_ERROR",
-        hint="fix it in .ai/config/registry/registry.yaml of user space",
-    )
+    return RemoteConfigError(where, problem, peer=REGISTRY)
 
 
 def _not_configured(name: str, known: Sequence[str], offered: str = "") -> RyeError:

@@ -17,6 +17,7 @@ from lillux.values import dataclass, field
 from ryeos.items.errors import RyeError, target_exists_error
 from ryeos.items.refs import PROJECT, Space
 from ryeos.items.yaml import UneditableYamlError, entries_of, parse_yaml, with_entry, without_entry
+from ryeos.remote.peers import NODE, PeerRules
 from ryeos.trust.config import Layer
 from ryeos.trust.keys import SigningKey
 from ryeos.trust.sign import UserConfigFile
@@ -25,8 +26,8 @@ from ryeos.trust.verify import Verifier
 # --- remote values --------------------------------------------------------------------------------
 # What ``remotes/remotes.yaml`` says, layer upon layer; each value as what it must be. Pure.
 
-CONFIG_PATH = "remotes/remotes.yaml"
-DEFAULT_TIMEOUT_S = 300.0
+CONFIG_PATH = NODE.config_path
+DEFAULT_TIMEOUT_S = NODE.default_timeout_s
 MAX_TIMEOUT_S = 86_400.0
 
 _NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -36,13 +37,13 @@ _MAX_PROJECT_CHARACTERS = 200
 
 
 class RemoteConfigError(RyeError):
-    """``remotes.yaml`` has an invalid value. ``where`` is its path."""
+    """The settings of a peer have an invalid value. ``where`` is its path."""
 
     code = "CONFIG_ERROR"
 
-    def __init__(self, where: str, problem: str, *, hint: str = "") -> None:
+    def __init__(self, where: str, problem: str, *, hint: str = "", peer: PeerRules = NODE) -> None:
         self.where, self.problem = where, problem
-        super().__init__(f"{where}: {problem}", hint=hint or f"fix it in .ai/config/{CONFIG_PATH}")
+        super().__init__(f"{where}: {problem}", hint=hint or peer.settings_hint)
 
 
 def is_name(text: str) -> bool:
@@ -127,13 +128,17 @@ class MergedRemotes:
 
 
 class RemoteValues(Fields):
-    """The values of one remote, each read as what it has to be."""
+    """The values of one remote or registry, each read as what it has to be."""
 
     def __init__(
-        self, where: str, values: Mapping[str, object], sources: Mapping[str, str]
+        self,
+        where: str,
+        values: Mapping[str, object],
+        sources: Mapping[str, str],
+        peer: PeerRules = NODE,
     ) -> None:
         super().__init__(values, self._refuse)
-        self._where, self.sources = where, sources
+        self._where, self.sources, self._peer = where, sources, peer
 
     def plain_text(self, key: str) -> str:
         """A text, ``""`` if absent."""
@@ -186,7 +191,32 @@ class RemoteValues(Fields):
         raise self._error(key, f"expected {expected}{found}")
 
     def _error(self, key: str, problem: str) -> RemoteConfigError:
-        return RemoteConfigError(f"{self._where}.{key}", problem)
+        return RemoteConfigError(f"{self._where}.{key}", problem, peer=self._peer)
+
+
+def api_key_of(environ: Mapping[str, str], key_env: str, peer: PeerRules = NODE) -> str:
+    """What the variable holds, if it can stand in a header. Raises RemoteConfigError."""
+    api_key = environ.get(key_env, "").strip() if key_env else ""
+    if not (api_key.isascii() and api_key.isprintable()) or " " in api_key:
+        problem = "expected an API key of visible ASCII characters"
+        raise RemoteConfigError(key_env, problem, hint="set it again", peer=peer)
+    return api_key
+
+
+def require_encrypted(
+    peer: PeerRules, name: str, url: str, api_key: str, own: RemoteValues
+) -> None:
+    """Refuse to send an API key where others can read it, unless the user's own words allow that.
+
+    Raises RyeError `REMOTE_INSECURE`, RemoteConfigError.
+    """
+    may_be_read = own.flag("allow_insecure")
+    if api_key and is_unencrypted(url) and not may_be_read:
+        raise RyeError(
+            f"{peer.word} {name}: an API key is not sent over plain http: {url}",
+            code="REMOTE_INSECURE",
+            hint=peer.insecure_hint,
+        )
 
 
 def valid_project_name(where: str, value: object) -> str:
@@ -301,18 +331,12 @@ class Remotes:
         merged, own = self._all.of(name), self._own.of(name)
         is_own_url = source != PROJECT
         key_env = merged.variable("key_env")
-        api_key = self._api_key(key_env)
+        api_key = api_key_of(self._environ, key_env)
         is_own_key = not api_key or own.plain_text("key_env") == key_env
         is_near = is_loopback(urlsplit(url).hostname or "")
         if not is_near and not (is_own_url and is_own_key):
             raise _not_approved(name, url, key_env, is_own_url=is_own_url)
-        if api_key and is_unencrypted(url) and not own.flag("allow_insecure"):
-            raise RyeError(
-                f"remote {name}: an API key is not sent over plain http: {url}",
-                code="REMOTE_INSECURE",
-                hint="use https; or sign requests, without key_env; or, where no one listens,"
-                " set allow_insecure: true for it in your user space",
-            )
+        require_encrypted(NODE, name, url, api_key, own)
         return RemoteConfig(
             name=name,
             url=url,
@@ -324,15 +348,6 @@ class Remotes:
             project_path=merged.plain_text("project_path") or self._all.project_path(),
             source=source,
         )
-
-    def _api_key(self, key_env: str) -> str:
-        """What the variable holds, if it can stand in a header. Raises RemoteConfigError."""
-        api_key = self._environ.get(key_env, "").strip() if key_env else ""
-        if not (api_key.isascii() and api_key.isprintable()) or " " in api_key:
-            raise RemoteConfigError(
-                key_env, "expected an API key of visible ASCII characters", hint="set it again"
-            )
-        return api_key
 
     def project_name(self, project_root: Path) -> str:
         """What the project is called on nodes: ``project_path`` of the file, else its folder.
