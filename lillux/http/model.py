@@ -14,7 +14,6 @@ from urllib.parse import urljoin, urlsplit
 
 from lillux.errors import ConfigurationError, LilluxError
 from lillux.patterns import pattern
-from lillux.secret_names import says_secret
 from lillux.values import dataclass, field
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -454,6 +453,8 @@ def redirected(
     headers, and those whose names say so, stay with the server they were meant for, or the same
     one over TLS.
     """
+    from lillux.secret_names import says_secret
+
     here = sending.address
     try:
         there = parse_address(joined(here, location))

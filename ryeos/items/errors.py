@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 from lillux.errors import LilluxError
 from lillux.values import dataclass
-from ryeos.items.error_table import error_table
 
 RETRY_WITH = "retry_with"
 """Of `RyeError.facts`: the parameters with which the same call goes on."""
@@ -22,6 +21,8 @@ class _OfTable:
         self._column = column
 
     def __get__(self, error: "RyeError | None", kind: "type[RyeError]") -> int:
+        from ryeos.items.error_table import error_table
+
         found: int = getattr(error_table()[(kind if error is None else error).code], self._column)
         return found
 
@@ -421,6 +422,8 @@ ONLY_FAILED = frozenset({"success", "error", "error_type"})
 
 def http_status_of(error: LilluxError) -> int:
     """The status of the answer to a request that ended with an error; 500 for none of a caller."""
+    from ryeos.items.error_table import error_table
+
     own: int = getattr(error, "http_status", 0)
     return own or error_table()[error.code].http_status or _UNEXPECTED
 
@@ -430,6 +433,8 @@ _UNEXPECTED = 500
 
 def failed_run_status(code: str) -> int:
     """The exit status of a command whose tool failed: 1, but for a run that was ended."""
+    from ryeos.items.error_table import error_table
+
     return error_table()[code].exit_status if code in _ENDED_FROM_OUTSIDE else TOOL_FAILED
 
 

@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Any
 
 from lillux.digests import CanonicalJsonError, require_json
-from lillux.secret_names import says_secret
 from ryeos.items.errors import DirectiveInputError
 from ryeos.items.markdown import PATTERN as INPUT_PATTERN
 from ryeos.items.markdown import (
@@ -174,6 +173,8 @@ def as_prose(value: object) -> str:
 
 
 def _env_value(match: re.Match[str], env: Mapping[str, str], warnings: list[str]) -> str:
+    from lillux.secret_names import says_secret
+
     name, default = match["env"], match["env_default"]
     allowed = any(fnmatchcase(name, pattern) for pattern in ENV_ALLOWED)
     if not allowed or says_secret(name):

@@ -19,7 +19,6 @@ from typing import Any
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
-from lillux.secret_names import says_secret
 from lillux.values import dataclass
 from ryeos.app.workspace import Rye
 from ryeos.mcp.hints import for_user, naming_tools
@@ -196,6 +195,8 @@ class PriorValues:
 
     def remember(self, prompt: str, arguments: Mapping[str, str]) -> None:
         """Keep what a prompt was given."""
+        from lillux.secret_names import says_secret
+
         with self._lock:
             for name, value in arguments.items():
                 if not 0 < len(value) <= MAX_CHARACTERS or says_secret(name):

@@ -27,7 +27,6 @@ from lillux.process.model import (
     ProcessRunner,
     ProgramNotFoundError,
 )
-from lillux.secret_names import says_secret
 from lillux.templating import Names, as_text, fill
 from lillux.values import dataclass, replace
 from ryeos.items.context import ORIGINAL_VARIABLE, Context
@@ -1057,6 +1056,8 @@ def describe_invocation(invocation: Invocation, rights: "CallRights") -> dict[st
 
 def masked(text: str, env: Mapping[str, str]) -> str:
     """A text without the values of variables whose names speak of secrets."""
+    from lillux.secret_names import says_secret
+
     for name, value in env.items():
         if len(value) >= SHORTEST_SECRET and says_secret(name):
             text = text.replace(value, "***")
