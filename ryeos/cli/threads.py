@@ -252,7 +252,7 @@ def _logs(session: Session) -> int:
 def _write(chunk: bytes) -> None:
     """To a pipe as it is; to a person without what would steer the terminal."""
     if sys.stdout.isatty():
-        text = chunk.decode("utf-8", "replace")
+        text = chunk.decode("utf-8", "replace").replace("\r\n", "\n")
         chunk = without_control_characters(text).encode()
     _write_bytes(chunk)
 
