@@ -91,7 +91,7 @@ def test_an_entry_of_that_name_for_another_program_is_not_replaced(
     done = install(cli, program)
 
     assert done.status == 1
-    assert "starts something else: sh?[2K -c id" in done.stderr
+    assert "starts something else: sh\\u001b[2K -c id" in done.stderr
     assert "\x1b" not in done.stderr
     assert (cli.project / ".mcp.json").read_text("utf-8") == hostile
 

@@ -515,7 +515,7 @@ def test_names_of_files_steer_no_terminal(user: User) -> None:
     done = user.cli("remote", "push")
 
     assert {"\x1b", "\u202e"}.isdisjoint(done.stdout + done.stderr)
-    assert r"src/\x1b[31mred\n\u202etxt.a: stays here" in done.stderr, done
+    assert r"src/\u001b[31mred\u000a\u202etxt.a: stays here" in done.stderr, done
 
 
 # ------------------------------------------------------------------ refused before anything is sent
