@@ -18,23 +18,18 @@ from lillux.files import make_directory, write_atomic
 from packing.archive import pack
 from packing.build_time import BuildTime, build_time
 from packing.contents import contents_document
-from packing.modules import MINORS, interpreters, own_interpreter
+from packing.crates import linked_crates
+from packing.interpreters import MINORS, interpreters, own_interpreter
+from packing.natives import Strip, strip_any_processor, strip_if_possible
 from packing.node_file import CLUSTER_LOCKS, LOCKS, build_node
 from packing.node_file import NAME as NODE_NAME
 from packing.node_start import python_platform
-from packing.programs import built_programs, linked_crates
+from packing.platforms import PLATFORMS, Platform, this_platform
+from packing.programs import built_programs
 from packing.signed_bundle import Edition, publisher_key
 from packing.stage import Recipe, stage
-from packing.wheels import (
-    PLATFORMS,
-    Platform,
-    Strip,
-    strip_any_processor,
-    strip_if_possible,
-    this_platform,
-)
 from ryeos import __version__
-from ryeos.trust.keys import SigningKey
+from ryeos.trust.signing_key import SigningKey
 
 CHECKOUT = Path(__file__).resolve().parent
 NAME = "rye.pyz"

@@ -18,7 +18,8 @@ from sqlalchemy import func, select
 from benchmarks.load import RATE
 from benchmarks.remote import Machine, settle
 from benchmarks.timing import Figure, elapsed_ms, medians
-from packing.local_cluster import ClusterError, ObjectStorage, postgresql_programs
+from packing.cluster_parts import ClusterError
+from packing.cluster_storage import ObjectStorage, postgresql_programs
 from rye_services.storage.database import Database, threads
 from tests.support.clusters import TestedCluster
 from tests.support.node import Node
@@ -105,9 +106,6 @@ def _server(cluster: TestedCluster) -> Node:
     return node
 
 
-# --- executions -----------------------------------------------------------------------------------
-
-
 def _queue(workspace: Workspace, folder: Path, cluster: TestedCluster) -> Iterator[Figure]:
     """A caller waits for a tool that does nothing: through the queue, and on one node."""
     single = Node(folder / "single")
@@ -170,9 +168,6 @@ def _rate(project: RemoteProject, cluster: TestedCluster) -> float:
         database.close()
 
 
-# --- object storage -------------------------------------------------------------------------------
-
-
 def _pushes(folder: Path, pyz: Path, disk: TestedCluster, s3: TestedCluster) -> Figure:
     """The first push of 10,000 files to object storage and to the disk, by a new user each time."""
     times: dict[str, list[float]] = {"disk": [], "s3": []}
@@ -187,9 +182,6 @@ def _pushes(folder: Path, pyz: Path, disk: TestedCluster, s3: TestedCluster) -> 
     found = {name: statistics.median(values) for name, values in times.items()}
     name = "cluster, push of 10,000 files to S3"
     return Figure(name, found["s3"], "to the disk", found["disk"], "at most 2.0")
-
-
-# --- many requests --------------------------------------------------------------------------------
 
 
 def _requests(workspace: Workspace, cluster: TestedCluster) -> Figure:

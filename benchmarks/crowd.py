@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.timing import Figure
-from lillux.signing import save_keypair
+from lillux.key_files import save_keypair
 from lillux.store import Store
 from lillux.values import dataclass
 from rye_services.node.store.objects import UserStores
@@ -154,9 +154,6 @@ def _ancestors(store: Store, snapshot_hash: str) -> Iterator[str]:
         known.add(digest)
         yield digest
         waiting += snapshot_of(store.get_object(digest), digest).parent_hashes
-
-
-# --- a part of the crowd --------------------------------------------------------------------------
 
 
 def _part(folder: Path, first: int, last: int) -> list[Update]:

@@ -10,7 +10,8 @@ from typing import Any
 
 from benchmarks.timing import Figure, elapsed_ms, medians
 from lillux.process.model import Outcome
-from ryeos.run.functions import Function, FunctionHost
+from ryeos.run.function_worker import Function
+from ryeos.run.functions import FunctionHost
 from ryeos.run.model import ExecutionRequest, Invocation
 from tests.support.workspace import Workspace, publish
 

@@ -20,7 +20,7 @@ _VERIFY = """
 import os, pathlib, sys
 sys.path[:0] = sys.argv[4:]
 from ryeos.app.workspace import Rye
-from ryeos.trust.sign import targets_in_spaces
+from ryeos.trust.audit import targets_in_spaces
 from ryeos.items.context import context_from
 context = context_from({"HOME": sys.argv[2]}, cwd=pathlib.Path("/"), project=sys.argv[1])
 reports = Rye(context).audit(list(targets_in_spaces([context.spaces.project])))

@@ -26,7 +26,9 @@ from sqlalchemy import func, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from lillux.values import dataclass
-from packing.local_cluster import ClusterError, LocalCluster, ObjectStorage, Part
+from packing.cluster_parts import ClusterError, Part
+from packing.cluster_storage import ObjectStorage
+from packing.local_cluster import LocalCluster
 from rye_services.storage.database import Database, threads
 from tests.support.clusters import TestedCluster
 from tests.support.remote_projects import FUNCTION, RemoteProject
@@ -121,9 +123,6 @@ def _project(folder: Path, cluster: TestedCluster) -> RemoteProject:
     return RemoteProject(workspace, cluster.node.user()).pushed()
 
 
-# --- kills ----------------------------------------------------------------------------------------
-
-
 @contextmanager
 def _killing(cluster: LocalCluster, every_s: float, seed: int) -> Iterator[Counter[str]]:
     """A block during which parts are killed and started again; how often each was."""
@@ -170,9 +169,6 @@ def _killable(cluster: LocalCluster) -> dict[str, tuple[Action, Action]]:
 def _begin_again(part: Part) -> None:
     part.start()
     part.wait_until_ready()
-
-
-# --- executions -----------------------------------------------------------------------------------
 
 
 def _deferred(project: RemoteProject, count: int) -> dict[str, bool]:

@@ -16,7 +16,7 @@ from benchmarks.crowd import crowd
 from benchmarks.git_peer import GitPeer, git_peer
 from benchmarks.remote_node import Watched, peak_mib, watched_node
 from benchmarks.timing import Figure, elapsed_ms, medians
-from lillux.signing import load_keypair
+from lillux.key_files import load_keypair
 from tests.support.node import Node
 
 FILES, FILE_BYTES = 10_000, 4096

@@ -10,14 +10,15 @@ from pathlib import Path
 from urllib.request import urlopen
 
 from benchmarks.timing import Figure, medians
-from lillux import sandbox
+from lillux import landlock
 from lillux.http.forwarder import Forwarder, Hosts
 from lillux.process import ProcessManager
 from lillux.process.model import Command
-from lillux.sandbox import Confinement, system_places
+from lillux.sandbox import Confinement
 from lillux.seccomp import Sockets
+from lillux.system_places import system_places
 from ryeos.run.receipt_key import ReceiptKey
-from ryeos.run.receipts import ReceiptLog
+from ryeos.run.receipt_log import ReceiptLog
 
 STARTS, RUNS, RECEIPTS, DOWNLOADS = 200, 40, 300, 7
 SIZE = 100 * 1000 * 1000
@@ -45,9 +46,9 @@ def _starts(scratch: Path) -> Iterator[Figure]:
     held = Command(argv=("/bin/true",), env={}, confinement=wanted)
 
     def anew() -> None:
-        for _, ruleset in sandbox._made.values():  # noqa: SLF001 - what is kept is not this figure
+        for _, ruleset in landlock.kept_rulesets.values():  # what is kept is not this figure
             os.close(ruleset)
-        sandbox._made.clear()  # noqa: SLF001
+        landlock.kept_rulesets.clear()
         manager.run(held)
 
     calls: dict[str, Callable[[], object]] = {

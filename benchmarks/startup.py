@@ -11,7 +11,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 from benchmarks.timing import Figure, elapsed_ms, medians
-from packing.modules import MINORS, interpreters
+from packing.interpreters import MINORS, interpreters
 
 ROUNDS = 25
 FIRST_RUNS = 5

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 from lillux.http.client import HttpClient
-from ryeos.app.agent_threads import AgentThreads, ThreadWish
+from ryeos.app.agent_threads import AgentThreads
+from ryeos.app.thread_workspace import ThreadWish
 from ryeos.app.workspace import Rye
 from ryeos.items.context import context_from
 from ryeos.items.refs import Kind, Reference, Space

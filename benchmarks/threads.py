@@ -19,7 +19,8 @@ from benchmarks.timing import Figure, medians
 from lillux.cancellation import Cancellation
 from lillux.http.client import HttpClient
 from lillux.http.model import HttpRequest, HttpStream
-from ryeos.app.agent_threads import AgentThreads, ThreadWish
+from ryeos.app.agent_threads import AgentThreads
+from ryeos.app.thread_workspace import ThreadWish
 from ryeos.items.refs import Kind, Reference
 from tests.support.agent_threads import directive, provider
 from tests.support.aimock import Aimock, called, running_aimock, said

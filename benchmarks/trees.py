@@ -10,7 +10,8 @@ from random import Random
 
 from benchmarks.timing import Figure, medians
 from ryeos.sync.rules import ManifestRules, rules_of
-from ryeos.sync.tree import StatTable, build_project_tree
+from ryeos.sync.stat_table import StatTable
+from ryeos.sync.tree import build_project_tree
 
 FILES = 10_000
 FILE_BYTES = 4096
@@ -24,7 +25,7 @@ _PEAK = """
 import sys
 from pathlib import Path
 from ryeos.sync.rules import rules_of
-from ryeos.sync.tree import StatTable
+from ryeos.sync.stat_table import StatTable
 from ryeos.sync.tree import build_project_tree
 rules = rules_of([("benchmark", {"sync": {"include": ["src/"]}})])
 if sys.argv[2] == "build":

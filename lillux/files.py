@@ -1,4 +1,4 @@
-"""Files: bounded reads, atomic durable writes, locks, and paths that stay inside a folder.
+"""Files: bounded reads, atomic durable writes, folders.
 
 Every failure of the file system leaves here as `FileSystemError`, with the path and a way out.
 """
@@ -16,7 +16,8 @@ from lillux.errors import FileSystemError, LilluxError, UnsafePathError
 from lillux.values import dataclass
 
 if TYPE_CHECKING:
-    from lillux.beneath import Folder, LinkOnTheWayError
+    from lillux.beneath import Folder
+
 
 # With superscript digits too: Windows takes COM¹ for COM1.
 _OF_A_FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -24,10 +25,6 @@ NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OF_A_FILE
 """Flags of `os.open` for a file that is not there yet, and no link either."""
 PLAIN_FILE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _OF_A_FILE
 """Flags for reading what should be a file: no link is followed, and no pipe's writer waited for."""
-_WINDOWS_DEVICES = frozenset(
-    {"con", "prn", "aux", "nul", "conin$", "conout$"}
-    | {f"{port}{digit}" for port in ("com", "lpt") for digit in "123456789¹²³"}
-)
 NOTHING_CHANGED = "; nothing was changed"
 """How the hint of a write ends that was refused whole."""
 _HINTS = {
@@ -462,54 +459,6 @@ def is_directory(path: Path) -> bool:
         return False
 
 
-def safe_join(root: Path, relative: str) -> Path:
-    """The path of ``relative`` (POSIX separators) below ``root``, links followed and checked.
-
-    Refuses what is absolute, has empty, ``.`` or ``..`` segments, control characters,
-    backslashes, colons, Windows device names, or leads outside ``root`` through a link.
-    Raises UnsafePathError, LinkOnTheWayError.
-    """
-    require_plain_path(relative)
-    segments = relative.split("/")
-    path = root.joinpath(*segments)
-    if not _is_free_of_links(root, segments) and not is_inside(path, root):
-        raise _error_of_link(root, segments) or UnsafePathError(relative, f"leads outside {root}")
-    return path
-
-
-def _error_of_link(root: Path, segments: Sequence[str]) -> "LinkOnTheWayError | None":
-    """The error about the first segment that is a link."""
-    path = root
-    for segment in segments:
-        path = path / segment
-        with suppress(OSError):
-            from lillux.beneath import LinkOnTheWayError
-
-            return LinkOnTheWayError(path, os.readlink(path), root)  # noqa: PTH115 - as written
-    return None
-
-
-def _is_free_of_links(root: Path, segments: Sequence[str]) -> bool:
-    """Whether no segment is a link, so that the path is below its root, wherever that really is.
-
-    Any doubt is a no. It looks at a few files where following links looks at every folder twice.
-    """
-    if os.name == "nt":  # its junctions lead elsewhere too, and look like folders here
-        return False
-    path = str(root)
-    for segment in segments:
-        path = os.path.join(path, segment)  # noqa: PTH118 - asked for many times a call
-        try:
-            mode = os.lstat(path).st_mode
-        except FileNotFoundError:  # and so nothing below it is there
-            return True
-        except (OSError, ValueError):
-            return False
-        if stat.S_ISLNK(mode):
-            return False
-    return True
-
-
 def force_and_close(descriptor: int, path: str | Path) -> None:
     """Force an open file, or folder, to the disk. Raises FileSystemError; it is closed anyhow."""
     try:
@@ -520,27 +469,6 @@ def force_and_close(descriptor: int, path: str | Path) -> None:
         os.close(descriptor)
 
 
-def require_plain_path(relative: str) -> None:
-    """Refuse a relative path that is not plain on every platform. Raises UnsafePathError."""
-    problem = _path_problem(relative)
-    if problem:
-        raise UnsafePathError(relative, problem)
-
-
-def is_inside(path: Path, root: Path) -> bool:
-    """Whether ``path``, all its links followed, lies below ``root`` (or is it)."""
-    try:
-        if b"\0" in os.fsencode(path):
-            return False
-    except UnicodeEncodeError:  # no file can have such a name
-        return False
-    parts, above = path.parts, root.parts
-    below = parts[len(above) :]
-    if parts[: len(above)] == above and ".." not in below and _is_free_of_links(root, below):
-        return True
-    return path_inside(path, root) is not None
-
-
 def file_state(path: Path) -> tuple[int, ...]:
     """What changes when a file does: times, size and inode; () where there is none."""
     try:
@@ -548,15 +476,6 @@ def file_state(path: Path) -> tuple[int, ...]:
     except OSError:
         return ()
     return status.st_mtime_ns, status.st_size, status.st_ino, status.st_ctime_ns
-
-
-def path_inside(path: Path, root: Path) -> str | None:
-    """The POSIX path of ``path`` below ``root``, all links followed; None when it lies outside."""
-    try:
-        real, real_root = Path(os.path.realpath(path)), os.path.realpath(root)
-    except (OSError, ValueError):
-        return None
-    return real.relative_to(real_root).as_posix() if real.is_relative_to(real_root) else None
 
 
 def _permissions(folder: "Folder", name: str) -> int | None:
@@ -611,107 +530,3 @@ def _sync_directory(path: Path) -> None:
         return
     with _open_folder(path) as folder:
         folder.force()
-
-
-def _path_problem(relative: str) -> str:
-    if not relative:
-        return "expected a relative path, found nothing"
-    if not relative.isprintable() and any(one < " " or one == "\x7f" for one in relative):
-        return "control characters are not allowed"
-    if "\\" in relative:
-        return "expected '/' as separator, found a backslash"
-    if relative.startswith("/"):
-        return "expected a relative path, found an absolute one"
-    for segment in relative.split("/"):
-        problem = _segment_problem(segment)
-        if problem:
-            return problem
-    return ""
-
-
-def _segment_problem(segment: str) -> str:
-    if not segment:
-        return "empty segments are not allowed"
-    if segment in {".", ".."}:
-        return f"'{segment}' segments are not allowed"
-    if ":" in segment:
-        return "':' is not allowed (drive letters, alternate streams)"
-    if segment.endswith((".", " ")):
-        return f"segment {segment!r} ends in a dot or a blank, which Windows drops"
-    if segment.partition(".")[0].rstrip().lower() in _WINDOWS_DEVICES:
-        return f"{segment!r} names a device on Windows"
-    return ""
-
-
-# --- file locks -----------------------------------------------------------------------------------
-# Files that only one process holds at a time.
-
-LOCK_TIMEOUT_S = 30.0
-LOCK_POLL_S = 0.02
-
-
-class LockTimeoutError(LilluxError):
-    """Another process keeps a lock for longer than a caller should wait."""
-
-    code = "CONFLICT"
-
-    def __init__(self, path: str, waited_s: float) -> None:
-        self.path, self.waited_s = path, waited_s
-        super().__init__(
-            f"{path}: still locked by another process after {waited_s:g} s",
-            hint="wait for the other command to end, or end it, and try again",
-        )
-
-
-@contextmanager
-def locked(
-    path: Path, *, timeout_s: float = LOCK_TIMEOUT_S, within: Path | None = None
-) -> Iterator[None]:
-    """Hold the lock file at ``path`` (created if missing) while the block runs.
-
-    On a file system without locks the block runs unlocked: callers must stay correct through
-    `write_atomic` alone, the lock only spares them retries. With ``within``, the file is reached
-    from that folder down without links. Raises LockTimeoutError, LinkOnTheWayError.
-    """
-    make_directory(path.parent, within=within)
-    try:
-        descriptor = open_file(path, os.O_RDWR | os.O_CREAT, mode=0o600, within=within)
-    except OSError as error:
-        raise file_system_error(path, error) from error
-    try:
-        _acquire(descriptor, path, timeout_s)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _acquire(descriptor: int, path: Path, timeout_s: float) -> None:
-    from time import monotonic, sleep
-
-    deadline = monotonic() + timeout_s
-    while not _try_lock(descriptor):
-        if monotonic() > deadline:
-            raise LockTimeoutError(str(path), timeout_s)
-        sleep(LOCK_POLL_S)
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        import fcntl
-    except ImportError:
-        return _try_lock_windows(descriptor)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        return error.errno not in (errno.EWOULDBLOCK, errno.EACCES)
-    return True
-
-
-def _try_lock_windows(descriptor: int) -> bool:
-    import msvcrt
-
-    try:
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-    except OSError as error:
-        return error.errno not in (errno.EACCES, errno.EDEADLK)
-    return True

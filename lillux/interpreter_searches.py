@@ -1,18 +1,27 @@
-"""How each type of interpreter block searches. `lillux.interpreters.SEARCHES` lists them.
+"""Searches of interpreters, one for each type of block.
 
 All types but ``command`` only look at files. PATH is the one of the environment that is being
-resolved, never the engine's own.
+resolved, never the engine's own. `lillux.interpreters.SEARCHES` lists them.
 """
 
 import os
-import stat
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from lillux.errors import ConfigurationError
-from lillux.values import dataclass, field, replace
+from lillux.program_files import (
+    Allows,
+    either,
+    everything_counts,
+    find_on_path,
+    first_program,
+    is_bare,
+    is_shim,
+    path_folders,
+    unique,
+)
+from lillux.values import dataclass, field
 from lillux.variables import as_text, as_texts
 
 if TYPE_CHECKING:
@@ -24,22 +33,9 @@ MAX_COMMAND_OUTPUT_BYTES = 64 * 1024
 
 _LONGEST_SHOWN_LINE = 200
 _SPACES = ("project", "user", "system")
-_WINDOWS_SUFFIXES = (".exe", ".cmd", "")
 _VENV_FOLDERS = (".venv", "venv", ".virtualenv")
 _VENV_PROGRAMS = ("bin/python", "Scripts/python.exe", "bin/python3")
 _VENV_SYSTEM_PROGRAMS = ("python3", "python")
-
-
-class Allows(Protocol):
-    """Whether an unsigned file counts: a program, ``.env``, one that names a version."""
-
-    def __call__(self, path: str, data: bytes | None = None) -> bool:
-        """``data`` is its text, where that was read already, to be used."""
-
-
-def everything_counts(path: str, data: bytes | None = None) -> bool:  # noqa: ARG001 - whatever it is
-    """Every file counts."""
-    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,33 +116,14 @@ class Search:
     warns: bool = False
 
 
-def find_on_path(
-    name: str, search_path: str, *, platform: str, allows: Allows | None = None
-) -> str | None:
-    """The program ``name`` in the folders of ``search_path``, as an absolute path, or None.
-
-    Empty and relative entries are passed over: they mean whatever folder a process stands in. An
-    absolute name is found where it is, a relative one with a separator nowhere. On Windows a name
-    is tried with ``.exe`` and ``.cmd`` before it is tried as it stands. What ``allows`` refuses is
-    passed over.
-    """
-    allows = allows or everything_counts
-    if Path(name).is_absolute():
-        return first_program((Path(name),), platform, allows)
-    if not name or not _is_bare(name, platform):
-        return None
-    folders = _directories(search_path, platform)
-    return first_program((Path(folder, name) for folder in folders), platform, allows)
-
-
 def search_names(names: tuple[str, ...], around: SearchEnvironment) -> Search:
     """The first of the names that PATH knows, or that is the absolute path of a program."""
     search_path = around.variables.get("PATH", "" if around.platform == "win32" else os.defpath)
     platform, allows = around.platform, around.allows
     programs = (find_on_path(name, search_path, platform=platform, allows=allows) for name in names)
     found = next(filter(None, programs), None)
-    looked_up = any(_is_bare(name, around.platform) for name in names)
-    directories = _directories(search_path, around.platform) if looked_up else ()
+    looked_up = any(is_bare(name, around.platform) for name in names)
+    directories = path_folders(search_path, around.platform) if looked_up else ()
     return Search(found=found, names=names, directories=directories)
 
 
@@ -167,19 +144,6 @@ def spaces_of(block: InterpreterBlock, default: tuple[str, ...]) -> tuple[str, .
             where = f"{block.where}.search[{index}]"
             raise ConfigurationError(where, f"expected {either(_SPACES)}, got {space!r}")
     return spaces
-
-
-def unique(texts: Iterable[str]) -> tuple[str, ...]:
-    """The texts in order, each once."""
-    return tuple(dict.fromkeys(texts))
-
-
-def either(names: tuple[str, ...]) -> str:
-    """The names as a sentence has them: ``a, b or c``."""
-    return " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
-
-
-# --- the types
 
 
 def search_local_binary(block: InterpreterBlock, around: SearchEnvironment) -> Search:
@@ -269,117 +233,3 @@ def _search_venv_space(space: str, folders: tuple[str, ...], around: SearchEnvir
     programs = (Path(venv, program) for venv in venvs for program in _VENV_PROGRAMS)
     found = first_program(programs, around.platform, around.allows)
     return Search(found=found, names=_VENV_PROGRAMS, directories=venvs)
-
-
-# --- files
-
-
-@lru_cache(maxsize=32)
-def _directories(search_path: str, platform: str) -> tuple[str, ...]:
-    """The absolute entries, each once. A graph asks for those of one PATH at every step."""
-    entries = search_path.split(";" if platform == "win32" else ":")
-    return unique(entry for entry in entries if Path(entry).is_absolute())
-
-
-def first_program(
-    paths: Iterable[Path], platform: str, allows: Allows = everything_counts
-) -> str | None:
-    """The first of the paths that is a program, with the suffix that makes it one on Windows."""
-    suffixes = _WINDOWS_SUFFIXES if platform == "win32" else ("",)
-    candidates = (f"{path}{suffix}" for path in paths for suffix in suffixes)
-    found = (path for path in candidates if _is_program(path, platform))
-    return next((path for path in found if allows(path)), None)
-
-
-def _is_program(path: str, platform: str) -> bool:
-    return is_file(path) and (platform == "win32" or os.access(path, os.X_OK))
-
-
-def is_file(path: str) -> bool:
-    """Whether there is a regular file, perhaps behind links."""
-    try:
-        return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116 - asked for at every call
-    except (OSError, ValueError):  # ValueError: a NUL, or what the system cannot encode
-        return False
-
-
-def is_folder(path: str) -> bool:
-    """Whether there is a folder, perhaps behind links."""
-    try:
-        return stat.S_ISDIR(os.stat(path).st_mode)  # noqa: PTH116 - asked for at every call
-    except (OSError, ValueError):
-        return False
-
-
-def _is_bare(name: str, platform: str) -> bool:
-    return "/" not in name and not (platform == "win32" and "\\" in name)
-
-
-# --- folder searches ------------------------------------------------------------------------------
-# The types of interpreter blocks that know by themselves which folders to look into.
-#
-# Loaded only when a block has such a type: see `lillux.interpreters.SEARCHES`.
-
-_NODE = "node"
-_NODE_FOLDERS = ("node_modules/.bin",)
-_PROGRAM_FOLDERS = (".ai/bin", ".venv/bin", ".venv/Scripts", "node_modules/.bin", "bin")
-
-
-def search_node_modules(block: InterpreterBlock, around: SearchEnvironment) -> Search:
-    """``binary`` in the ``search_paths`` of the project."""
-    folders = block.texts("search_paths") or _NODE_FOLDERS
-    return _search_space("project", (block.name("binary", _NODE),), folders, around)
-
-
-def search_venv_node(block: InterpreterBlock, around: SearchEnvironment) -> Search:
-    """``binary`` in the ``search_paths`` of each space in ``search``; ``system`` is PATH."""
-    folders = block.texts("search_paths") or _NODE_FOLDERS
-    spaces = spaces_of(block, default=("project", "system"))
-    return _search_spaces(spaces, (block.name("binary", _NODE),), folders, around)
-
-
-def search_binary(block: InterpreterBlock, around: SearchEnvironment) -> Search:
-    """``binary`` in the usual program folders of each space in ``search``."""
-    name = block.name("binary", Path(block.fallback).name)
-    spaces = spaces_of(block, default=("project", "user", "system"))
-    return _search_spaces(spaces, (name,), _PROGRAM_FOLDERS, around)
-
-
-def _search_spaces(
-    spaces: tuple[str, ...],
-    names: tuple[str, ...],
-    folders: tuple[str, ...],
-    around: SearchEnvironment,
-) -> Search:
-    search = Search(found=None, names=names)
-    for space in spaces:
-        one = _search_space(space, names, folders, around)
-        if one.found:
-            return one
-        search = replace(search, directories=unique((*search.directories, *one.directories)))
-    return search
-
-
-def _search_space(
-    space: str, names: tuple[str, ...], folders: tuple[str, ...], around: SearchEnvironment
-) -> Search:
-    if space == "system":
-        return search_names(names, around)
-    base = around.project_path if space == "project" else around.user_base
-    places = tuple(str(base / folder) for folder in folders) if base else ()
-    return search_folders(places, names, around)
-
-
-# --- shims ----------------------------------------------------------------------------------------
-
-_MANAGER_PROGRAMS = ("mise", "rtx", "volta-shim")
-
-
-def is_shim(path: str) -> bool:
-    """Whether a program of a version manager starts another one, which it chooses by a folder."""
-    if os.path.basename(os.path.dirname(path)) == "shims":  # noqa: PTH119, PTH120 - at each start
-        return True
-    try:
-        return os.path.basename(os.readlink(path)) in _MANAGER_PROGRAMS  # noqa: PTH115, PTH119
-    except OSError:
-        return False

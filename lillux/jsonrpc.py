@@ -323,7 +323,6 @@ class LineDecoder:
         self._begun += part
 
 
-# --- json depth -----------------------------------------------------------------------------------
 # How deep JSON is nested, and the id of a message that is nested too deep. Nothing recurs.
 #
 # An object or a list is one level deeper than what holds it; the outermost is at level one.

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
 
-from lillux.digests import CanonicalJsonError, json_pointer, require_json
+from lillux.canonical_json import CanonicalJsonError, json_pointer, require_json
 from lillux.errors import LilluxError
 from lillux.fields import Fields, is_text
 from lillux.files import FileTooLargeError, read_bytes, write_atomic

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-from lillux.digests import json_pointer
-from lillux.schema import SchemaError, validate_schema
+from lillux.canonical_json import json_pointer
+from lillux.schema import validate_schema
+from lillux.schema_keywords import SchemaError
 
 MAX_PARTS = 100
 _TURNED_AROUND = ("not", "if", "oneOf")

@@ -6,7 +6,7 @@ Imported when a value breaks a schema, and not before.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
-from lillux.digests import json_pointer
+from lillux.canonical_json import json_pointer
 from lillux.foreign_text import printable
 from lillux.wording import counted, describe_value, json_text, listed
 

@@ -32,9 +32,6 @@ class SealingError(LilluxError):
         super().__init__(problem, hint=hint)
 
 
-# --- box keys -------------------------------------------------------------------------------------
-
-
 def generate_box_pair() -> tuple[bytes, bytes]:
     """A new X25519 key pair: the private and the public half, 32 bytes each."""
     private = os.urandom(BOX_KEY_BYTES)
@@ -67,9 +64,6 @@ def decode_box_key(text: str, subject: str = "box key") -> bytes:
     if key is None or len(key) != BOX_KEY_BYTES:
         raise SealingError(f"{subject}: expected 43 base64url characters, found something else")
     return key
-
-
-# --- sealed messages ------------------------------------------------------------------------------
 
 
 def seal(

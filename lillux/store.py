@@ -13,20 +13,23 @@ from threading import Lock
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from lillux.digests import canonical_json, sha256_hex
+from lillux.canonical_json import canonical_json
+from lillux.digests import sha256_hex
 from lillux.errors import FileSystemError, LilluxError
 from lillux.files import read_bytes
-from lillux.store_files import (
-    MIN_PIECES,
-    PACKED_BYTES,
-    PACKS,
+from lillux.store_errors import (
     ObjectChangedError,
-    ObjectKind,
     ObjectMissingError,
     ObjectTooLargeError,
     ObjectUnreadableError,
     RefUnreadableError,
-    StoreFolders,
+)
+from lillux.store_files import StoreFolders
+from lillux.store_layout import (
+    MIN_PIECES,
+    PACKED_BYTES,
+    PACKS,
+    ObjectKind,
     is_digest,
     is_shard,
     ref_folders,
@@ -339,7 +342,7 @@ class Store:
         """Force what was written with `Durability.AT_SYNC` to the disk. Raises FileSystemError."""
         with self._lock:
             unsynced, self._unsynced = self._unsynced, {}
-        from lillux.store_files import MANY, force_file_system
+        from lillux.store_forcing import MANY, force_file_system
 
         if len(unsynced) < MANY or not force_file_system(str(self.root)):
             self._force(unsynced)

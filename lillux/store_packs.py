@@ -20,7 +20,8 @@ from typing import NamedTuple, TypeAlias
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import file_system_error
-from lillux.store_files import JUST_NOW_S, PACKS, ObjectKind, StoreFolders, is_digest
+from lillux.store_files import JUST_NOW_S, StoreFolders
+from lillux.store_layout import PACKS, ObjectKind, is_digest
 
 PACK_BYTES = 32 * 1024 * 1024
 """Of the pieces of one pack. All of it is copied when one of them is removed."""
@@ -300,8 +301,6 @@ class Packs:
                 self._renew(pack)
         self._merge_small(before_s)
 
-    # --- writing ----------------------------------------------------------------------------------
-
     def _write(
         self, pieces: Sequence[Piece], *, force: bool, modified_s: float | None = None
     ) -> str:
@@ -426,8 +425,6 @@ class Packs:
         self._folders.remove(PACKS, name)
         with self._lock:
             self._known = tuple(one for one in self._known if one.name != name)
-
-    # --- finding ----------------------------------------------------------------------------------
 
     def _find(self, key: bytes, *, look: bool) -> _Place | None:
         prefix = _prefix(key)

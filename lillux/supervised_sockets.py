@@ -17,16 +17,10 @@ from ipaddress import IPv4Address, IPv6Address
 
 from lillux.addresses import Ip, allows
 from lillux.attempts import Attempt, OnAttempt
-from lillux.mediation import (
-    FileCall,
-    GoOn,
-    Impersonation,
-    Opened,
-    Way,
-    WriteRules,
-    descriptor_of,
-    status_of,
-)
+from lillux.mediation.callers import FileCall, GoOn, descriptor_of, status_of
+from lillux.mediation.impersonation import Impersonation
+from lillux.mediation.resolution import Opened, Way
+from lillux.mediation.write_rules import WriteRules
 from lillux.seccomp import Addresses
 from lillux.values import dataclass
 
@@ -108,8 +102,6 @@ class Sockets:
         finally:
             os.close(pidfd)
 
-    # ------------------------------------------------------------------ the internet
-
     def _listen(self, call: FileCall, ours: socket.socket) -> int:
         if ours.family in {socket.AF_INET, socket.AF_INET6}:
             self._require_allowed("listen", ours, _own_address(ours))
@@ -136,8 +128,6 @@ class Sockets:
         self._on_attempt(Attempt(verb, str(found), was_refused=not is_allowed))
         if not is_allowed:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-    # ------------------------------------------------------------------ local sockets
 
     def _reach_local(
         self,
@@ -208,8 +198,6 @@ class Sockets:
         if not any(place == one or place.startswith(one.rstrip("/") + "/") for one in self._local):
             self._on_attempt(Attempt("connect", place, was_refused=True))
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-    # ------------------------------------------------------------------ messages
 
     def _send(self, call: FileCall, ours: socket.socket, pidfd: int) -> int:
         words = call.words

@@ -22,22 +22,20 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from lillux.attempts import Attempt, OnAttempt
-from lillux.mediation import (
-    WRITING,
+from lillux.mediation.callers import (
     Blocks,
-    Changes,
     FileCall,
     GoOn,
-    Impersonation,
-    Opened,
     RefusedError,
     Status,
-    Way,
-    WriteRules,
     as_signed,
     descriptor_of,
     kin_of,
 )
+from lillux.mediation.changes import WRITING, Changes
+from lillux.mediation.impersonation import Impersonation
+from lillux.mediation.resolution import Opened, Way
+from lillux.mediation.write_rules import WriteRules
 from lillux.seccomp import (
     ADDRESSED,
     FILES,
@@ -208,8 +206,6 @@ class Supervisor:
         else:
             raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
-    # ------------------------------------------------------------------ changes
-
     def _change(self, call: "_Call", changes: Changes) -> None:
         try:
             value, descriptor = changes.make(call, lambda: self._require_there(call))
@@ -261,8 +257,6 @@ class Supervisor:
         if writes:
             self._answer(call, 0, value=number)
 
-    # ------------------------------------------------------------------ neighbours
-
     def _reach_own(self, call: "_Call") -> None:
         """Let a call go on that reaches a process of the run's own; answer for any other.
 
@@ -306,8 +300,6 @@ class Supervisor:
                 return
         raise refused
 
-    # ------------------------------------------------------------------ starts
-
     def _require_no_loader(self, call: "_Call", loaders: tuple[str, ...]) -> None:
         """Refuse to start the loader of programs by itself: it would start any file.
 
@@ -327,8 +319,6 @@ class Supervisor:
         if spot.place in loaders or any(map(_LOADER.match, names)):
             self._on_attempt(Attempt("run", spot.place, was_refused=True))
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-    # ------------------------------------------------------------------ addresses
 
     def _reach(self, call: "_Call") -> None:
         from lillux.supervised_sockets import Sockets
@@ -363,15 +353,11 @@ class Supervisor:
         else:
             self._answer(call, 0, value=value)
 
-    # ------------------------------------------------------------------ files
-
     def _watch(self, call: "_Call") -> None:
         for what, at, path in call.paths():
             with suppress(OSError):
                 base = "/" if path.startswith("/") else call.folder(at)
                 self._on_attempt(Attempt(what, os.path.normpath(f"{base}/{path}")))
-
-    # ------------------------------------------------------------------ answers
 
     def _require_there(self, call: "_Call") -> None:
         import fcntl

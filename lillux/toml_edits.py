@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from lillux.json_edits import TextStructureError, TextSyntaxError, dotted
+from lillux.jsonc import TextStructureError, TextSyntaxError, dotted
 
 _PLACE = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 

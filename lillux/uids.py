@@ -16,7 +16,7 @@ from pathlib import Path
 from random import SystemRandom
 
 from lillux.errors import LilluxError
-from lillux.files import LockTimeoutError, locked
+from lillux.file_locks import LockTimeoutError, locked
 from lillux.values import dataclass
 
 HIGHEST = 4_294_967_293

@@ -59,7 +59,6 @@ def main() -> None:
     sys.stdout.buffer.write(marshal.dumps(compiled, 2))  # readable by every version
 
 
-# --- tables of lines ------------------------------------------------------------------------------
 # Code says the line of each instruction, for tracebacks: without columns the same line again and
 # again. Said once for each run of instructions, the tables take a third. The format:
 # InternalDocs/code_objects.md of CPython, "The locations table".
@@ -107,9 +106,6 @@ def _signed_varint(number: int) -> Iterator[int]:
         yield rest & (_MORE - 1) | _MORE
         rest >>= 6
     yield rest
-
-
-# --- what is not needed at run time ---------------------------------------------------------------
 
 
 def remove_docstrings(tree: ast.Module) -> None:

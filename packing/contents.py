@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from packing.build_time import BuildTime
-from packing.programs import Crate, NativeProgram
+from packing.crates import Crate
+from packing.natives import NativeFile
+from packing.programs import NativeProgram
 from packing.stage import Recipe, Stage
-from packing.wheels import COMPILED, NativeFile
+from packing.wheels import COMPILED
 from ryeos import __version__
 
 Component = dict[str, Any]

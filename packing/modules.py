@@ -1,19 +1,23 @@
-"""The pure Python modules of a tree, their code for each interpreter, and which a start needs."""
+"""Pure Python modules of a tree, and their code for each interpreter.
+
+What many modules have in common, said once: a preset dictionary for deflating their code.
+
+A module is a few kilobytes, too little for its own words to come back often. The dictionary holds
+the names and texts that five modules or more use, those that save most at its end, where deflate
+reaches them with the shortest references. Made from the sources, so that every builder's Python
+makes the same one for every interpreter.
+"""
 
 import ast
 import json
 import marshal
 import os
-import shutil
 import subprocess
-import sys
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from zipfile import ZipFile
 
 from packing import BuildError
 from packing.compile_modules import nodes, statements
@@ -22,7 +26,7 @@ from zipboot.parts import checksum
 
 SHOWN_ROOT = "rye.pyz"
 FROM_SOURCE = frozenset(
-    {"lillux.json_edits", "lillux.toml_edits", "shtab", "tomlkit"}
+    {"lillux.json_edits", "lillux.jsonc", "lillux.toml_edits", "shtab", "tomlkit"}
     | {
         "ryeos.agent",
         "ryeos.app.agent_setup",
@@ -31,13 +35,18 @@ FROM_SOURCE = frozenset(
         "ryeos.app.thread_log",
         "ryeos.cli.agent_setup",
         "ryeos.cli.agent_threads",
+        "ryeos.graph.graphviz",
+        "ryeos.graph.layout",
+        "ryeos.graph.mermaid",
         "ryeos.graph.pictures",
         "ryeos.graph.svg",
         "ryeos.imports",
     }
     | {"ryeos.sync.garbage"}
     | {f"ryeos.app.{name}" for name in ("bundles", "imports", "published")}
-    | {f"ryeos.app.{name}" for name in ("server_tools", "server_trials")}
+    | {f"ryeos.app.{name}" for name in ("script_help", "server_pins", "server_tools", "servers")}
+    | {f"ryeos.app.thread_{name}" for name in ("answers", "calls", "models", "workspace")}
+    | {"ryeos.app.server_trials"}
     | {f"ryeos.cli.{name}" for name in ("bundle", "client_settings", "completion", "dev", "doctor")}
     | {f"ryeos.cli.{name}" for name in ("doctor_probes", "import_items", "init", "keys")}
     | {f"ryeos.cli.{name}" for name in ("mcp_clients", "mcp_servers", "program", "receipts")}
@@ -45,6 +54,8 @@ FROM_SOURCE = frozenset(
     | {f"ryeos.cli.{name}" for name in ("registry", "registry_items", "remote_secrets")}
     | {f"ryeos.cli.{name}" for name in ("remote_setup", "remote_teams", "sandbox", "store")}
     | {f"ryeos.remote.{name}" for name in ("registry", "registry_bundles", "registry_items")}
+    | {f"ryeos.remote.{name}" for name in ("bundle_installs", "bundle_publishing", "placed_items")}
+    | {f"ryeos.remote.{name}" for name in ("attestations", "registry_lock", "webhooks")}
     | {"ryeos.cli.trust", "ryeos.remote.account", "ryeos.trust.bundles_publish"}
 )
 """Modules, and packages with all in them, that only rare commands use: packed as sources alone.
@@ -230,85 +241,6 @@ def _deflated(code: bytes, common: bytes) -> bytes:
     return deflate.compress(code) + deflate.flush()
 
 
-# --- interpreters ---------------------------------------------------------------------------------
-# The CPythons that code is packed for, as far as this machine has them.
-
-MINORS = (11, 12, 13, 14)
-PYTHONS = Path(__file__).resolve().parents[1] / "build" / "pythons"
-"""Where `scripts/install_python_314` installs what the machine does not have."""
-
-# A release with the ordinary ABI (not a debug or free-threaded build) says its version.
-_SAYS_ITS_VERSION = (
-    "import sys; v = sys.version_info; "
-    "sys.implementation.name == 'cpython' and v[3] == 'final' and not getattr(sys, 'abiflags', '') "
-    "and print(*v[:3])"
-)
-
-
-def interpreters() -> dict[int, Path]:
-    """A CPython of each of `MINORS` that this machine has, by the minor.
-
-    The newest patch release that is installed, so that the choice does not depend on which one
-    runs the build.
-    """
-    found = {minor: _newest(minor, _installed_pythons(minor)) for minor in MINORS}
-    own = sys.version_info[1]
-    if own in found and found[own] is None:
-        found[own] = _newest(own, [Path(sys.executable)])
-    return {minor: path for minor, path in found.items() if path}
-
-
-def own_interpreter() -> dict[int, Path]:
-    """The CPython that ``python3`` starts on this machine, by its minor; of `interpreters`.
-
-    All of them where that is not in `MINORS`. It does not depend on which one runs the build.
-    """
-    every = interpreters()
-    started = shutil.which("python3")
-    version = _version(Path(started)) if started else None
-    own = version[1] if version else sys.version_info[1]
-    return {own: every[own]} if own in every else every
-
-
-def _newest(minor: int, candidates: Iterable[Path]) -> Path | None:
-    versions = ((_version(path), path) for path in dict.fromkeys(candidates))
-    fitting = [(v, path) for v, path in versions if v and v[:2] == (3, minor)]
-    return max(fitting)[1] if fitting else None
-
-
-def _version(interpreter: Path) -> tuple[int, ...] | None:
-    command = [str(interpreter), "-I", "-S", "-c", _SAYS_ITS_VERSION]
-    try:
-        said = subprocess.run(command, capture_output=True, check=False).stdout
-    except OSError:
-        return None
-    return tuple(map(int, said.split())) or None
-
-
-def _installed_pythons(minor: int) -> Iterator[Path]:
-    """Those on PATH, of pyenv and uv, wherever these keep theirs, and of `PYTHONS`."""
-    name = f"python3.{minor}"
-    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        found = shutil.which(name, path=folder)
-        if found:
-            yield Path(found)
-    home = Path.home()
-    pyenv = Path(os.environ.get("PYENV_ROOT") or home / ".pyenv") / "versions"
-    uv = Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or home / ".local/share/uv/python")
-    for versions in (pyenv, uv):
-        if versions.is_dir():
-            yield from sorted(versions.glob(f"*3.{minor}*/bin/{name}"))
-    yield from PYTHONS.glob(f"3.{minor}/bin/{name}")
-
-
-# --- dictionary -----------------------------------------------------------------------------------
-# What many modules have in common, said once: a preset dictionary for deflating their code.
-#
-# A module is a few kilobytes, too little for its own words to come back often. The dictionary holds
-# the names and texts that five modules or more use, those that save most at its end, where deflate
-# reaches them with the shortest references. Made from the sources, so that every builder's Python
-# makes the same one for every interpreter.
-
 MAX_BYTES = 32 * 1024 - 262  # what deflate can reach back to
 MIN_MODULES = 5
 MAX_WORD = 100
@@ -352,117 +284,3 @@ def _words(tree: ast.Module) -> Iterator[str]:
         field = _WORDS.get(type(node))
         if field and isinstance(word := getattr(node, field), str):
             yield word
-
-
-# --- hot path -------------------------------------------------------------------------------------
-# Which modules a start needs: a checked-in list, stored uncompressed, and held by a test.
-#
-# ``packing/hot_modules.txt`` has a section for each start in `STARTS`: the modules that it imports,
-# beyond those that an empty zip file does; for a server, up to its first answer.
-# ``scripts/record_hot_path.py`` writes it.
-
-LIST = Path(__file__).with_name("hot_modules.txt")
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """A command, and what it reads from standard input."""
-
-    arguments: tuple[str, ...]
-    stdin: bytes = b""
-
-
-STARTS = {
-    "version": Start(("version",)),
-    "run": Start(("run", "rye/bash/bash", "command=echo hi")),
-    "mcp": Start(
-        ("mcp",),
-        b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":'
-        b'{"protocolVersion":"2025-11-25","capabilities":{}}}\n',
-    ),
-}
-_HEADING = """\
-# What a start imports beyond an empty zip file. Stored uncompressed in rye.pyz, held by
-# tests/e2e/test_hot_path.py. Written by scripts/record_hot_path.py: edit the imports, not this.
-"""
-
-# Python imports this first of all, if it finds it.
-_HOOK = """\
-import atexit, os, sys
-target, write = os.environ.pop("MODULES_LISTED_IN"), os.write
-def list_modules():
-    if not os.path.exists(target):
-        with open(target, "w", encoding="utf-8") as listed:
-            listed.write("\\n".join(sys.modules))
-def watched(descriptor, data):
-    if bytes(data[:10]) == b'{"jsonrpc"':
-        list_modules()
-    return write(descriptor, data)
-atexit.register(list_modules)
-os.write = watched
-"""
-
-
-def hot_modules() -> dict[str, list[str]]:
-    """The modules of each section."""
-    sections: dict[str, list[str]] = {}
-    for line in LIST.read_text("utf-8").splitlines():
-        if line.startswith("["):
-            current = sections.setdefault(line.strip("[]"), [])
-        elif line and not line.startswith("#"):
-            current.append(line)
-    return sections
-
-
-def hot_blocks() -> list[frozenset[str]]:
-    """All of them, each once, those together that the same starts need.
-
-    Those that many starts need come first.
-    """
-    needed_by: dict[str, list[str]] = {}
-    for start, names in hot_modules().items():
-        for name in names:
-            needed_by.setdefault(name, []).append(start)
-    groups = sorted({tuple(starts) for starts in needed_by.values()}, key=lambda g: (-len(g), g))
-    return [
-        frozenset(name for name, starts in needed_by.items() if tuple(starts) == group)
-        for group in groups
-    ]
-
-
-def written(sections: Mapping[str, Iterable[str]]) -> str:
-    """The text of the list."""
-    parts = ("\n".join((f"\n[{name}]", *sorted(names))) for name, names in sections.items())
-    return _HEADING + "\n".join(parts) + "\n"
-
-
-def imported(python: Path, pyz: Path, start: Start) -> set[str]:
-    """What a start of a built file imports beyond an empty zip file, its caches filled.
-
-    Raises CalledProcessError when it fails.
-    """
-    with TemporaryDirectory() as folder:
-        scratch = Path(folder)
-        empty = scratch / "empty.pyz"
-        with ZipFile(empty, "w") as archive:
-            archive.writestr("__main__.py", "")
-        # The first start lays out the bundle, which later ones find.
-        _loaded_modules([python, "-s", pyz, *start.arguments], start.stdin, scratch)
-        found = _loaded_modules([python, "-s", pyz, *start.arguments], start.stdin, scratch)
-        return found - _loaded_modules([python, "-s", empty], b"", scratch)
-
-
-def _loaded_modules(command: list[str | Path], stdin: bytes, scratch: Path) -> set[str]:
-    """The modules of a program at its first answer, else when it ends."""
-    (scratch / "sitecustomize.py").write_text(_HOOK, "utf-8")
-    listed_modules = scratch / "modules"
-    listed_modules.unlink(missing_ok=True)
-    environ = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(scratch),
-        "PYTHONPATH": str(scratch),
-        "MODULES_LISTED_IN": str(listed_modules),
-    }
-    null = subprocess.DEVNULL
-    subprocess.run(command, env=environ, cwd=scratch, check=True, input=stdin, stdout=null)
-    return set(listed_modules.read_text("utf-8").splitlines())

@@ -14,14 +14,16 @@ from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
 from packing import BuildError, move_unless_made
-from packing.archive import Part, run_shiv, zipped
+from packing.archive import run_shiv, zipped
 from packing.build_time import BuildTime
+from packing.natives import NativePart
 from packing.node_start import python_platform
+from packing.parts import Part
 from packing.programs import ProgramsPart
 from packing.signed_bundle import Edition, stage_bundle
 from packing.stage import Stage, copy_notes_of_shiv
-from packing.wheels import NativePart, requirements
-from ryeos.trust.keys import SigningKey
+from packing.wheels import requirements
+from ryeos.trust.signing_key import SigningKey
 
 NAME = "rye-node.pyz"
 ENTRY_POINT = "rye_services.operations.cli:main"

@@ -8,212 +8,26 @@ checks each of them, and arrives at the same bytes only if it signs the same thi
 """
 
 import argparse
-import os
-import re
 import shutil
-import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from zipfile import BadZipFile, ZipFile
 
 from lillux.errors import LilluxError
-from lillux.files import read_bytes, write_atomic
-from lillux.signing import MAX_PEM_BYTES, verify_signature
+from lillux.files import read_bytes
+from lillux.pem import MAX_PEM_BYTES
+from lillux.signing import verify_signature
 from packing import BuildError
-from packing.build_time import VARIABLE, BuildTime
-from packing.signed_bundle import SIGNATURES_VARIABLE, publisher_key
+from packing.build_time import BuildTime
+from packing.release_build import Commands, all_files, build, differences, source_of
+from packing.release_number import prepare, released_version
+from packing.signed_bundle import publisher_key
 from ryeos.trust.signature import parse_core
 
 SUMS, SIGNATURES = "SHA256SUMS", "signatures.txt"
-_VERSION = re.compile(r"(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})")
-_UNRELEASED = "unreleased"
-# Where the number stands; the pattern's only group is the number.
-_PLACES = {
-    "ryeos/__init__.py": r'^__version__ = "([^"]+)"$',
-    "packing/rye-node/pyproject.toml": r'^  "rye-workspace==([^"]+)",$',
-    "lillux_native/Cargo.toml": r'^version = "([^"]+)"$',
-    "lillux_native/Cargo.lock": r'^name = "lillux-(?:proc|watch)"\nversion = "([^"]+)"$',
-}
-_HEADING = re.compile(r"^## \[([^\]]+)\] - (.+)$", re.MULTILINE)
-# A second build differs from the first in all that must not matter.
-_BUILD_ENVIRONMENTS = (
-    {"TZ": "UTC", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "0"},
-    {"TZ": "Asia/Tokyo", "LC_ALL": "C", "PYTHONHASHSEED": "1"},
-)
-_SHOWN = 10
-# The commands that build a release, from: a Python, the folder of the files, the key's PEM file.
-Commands = Callable[[str, str, str], Iterable[list[str]]]
-
-
-# --- the number -----------------------------------------------------------------------------------
-
-
-def prepare(checkout: Path, version: str, today: str) -> tuple[str, ...]:
-    """Write the version and its date where they belong; the paths that changed.
-
-    ``today`` is a date as 2026-11-24. Nothing is written unless all of it can be.
-    Raises BuildError for an invalid version, or one that is not above the last one that has a date.
-    """
-    if not _VERSION.fullmatch(version):
-        raise BuildError("version", f"expected three numbers, such as 1.2.0, found {version!r}")
-    texts = {name: _with_version(checkout, name, version) for name in _PLACES}
-    texts["CHANGELOG.md"] = _dated(_read(checkout, "CHANGELOG.md"), version, today)
-    changed = [name for name, text in texts.items() if text != _read(checkout, name)]
-    for name in changed:
-        write_atomic(checkout / name, texts[name].encode("utf-8"))
-    return tuple(changed)
-
-
-def _with_version(checkout: Path, name: str, version: str) -> str:
-    text = _read(checkout, name)
-    found = list(re.finditer(_PLACES[name], text, re.MULTILINE))
-    if not found:
-        raise BuildError(name, f"expected a line like {_PLACES[name]}, found none")
-    for match in reversed(found):
-        text = text[: match.start(1)] + version + text[match.end(1) :]
-    return text
-
-
-def _dated(changelog: str, version: str, today: str) -> str:
-    """The changelog with the version and its date in its first heading."""
-    heading = _HEADING.search(changelog)
-    if heading is None or heading[2] != _UNRELEASED:
-        raise BuildError(
-            "CHANGELOG.md",
-            f"expected the first heading to be unreleased, found {heading[0] if heading else ''!r}",
-            hint=f"write what changed under a heading ## [{version}] - {_UNRELEASED}",
-        )
-    for released, date in _HEADING.findall(changelog):
-        if date != _UNRELEASED and _numbers(released) >= _numbers(version):
-            raise BuildError("version", f"expected one above {released}, found {version}")
-    line = f"## [{version}] - {today}"
-    return changelog[: heading.start()] + line + changelog[heading.end() :]
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
-
-
-def released_version(checkout: Path) -> str:
-    """The version that this checkout is a release of.
-
-    Raises BuildError where the changelog gives it no date, or another number.
-    """
-    heading = _HEADING.search(_read(checkout, "CHANGELOG.md"))
-    stated = re.search(
-        _PLACES["ryeos/__init__.py"], _read(checkout, "ryeos/__init__.py"), re.MULTILINE
-    )
-    number = stated[1] if stated else ""
-    if heading is None or heading[1] != number or heading[2] == _UNRELEASED:
-        raise BuildError(
-            "CHANGELOG.md",
-            f"expected the first heading to be [{number}] with a date,"
-            f" found {heading[0] if heading else ''!r}",
-            hint=f"scripts/release prepare {number}",
-        )
-    return number
-
-
-# --- building -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A commit of a repository, and the time that its build is stamped with."""
-
-    repository: Path
-    commit: str
-    epoch: str
-
-
-def source_of(checkout: Path) -> Source:
-    """The commit that is checked out. Raises BuildError while files differ from it."""
-    changed = _git(checkout, "status", "--porcelain")
-    if changed:
-        raise BuildError(
-            "git status",
-            f"expected a checkout without changes, found {len(changed.splitlines())}",
-            hint="commit them, or put them aside: git stash --include-untracked",
-        )
-    commit, epoch = _git(checkout, "log", "-1", "--format=%H %ct").split()
-    return Source(checkout, commit, epoch)
-
-
-def all_files(python: str, target: str, key: str) -> Iterator[list[str]]:
-    """The commands that build both files, for every platform, and both wheels."""
-    yield [python, "build_zipapp.py", "--out", target, "--sign-key", key]
-    yield [python, "build_zipapp.py", "--node", "--out", target, "--sign-key", key]
-    wheel = [python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    yield [*wheel, "--disable-pip-version-check", "-w", target, ".", "./packing/rye-node"]
-
-
-def build(
-    source: Source, target: Path, key: Path, signatures: Path, order: int, *, commands: Commands
-) -> None:
-    """Build the files of a release into ``target``, from a clone in a folder of its own.
-
-    ``key`` and ``signatures`` are what ``packing.signed_bundle.publisher_key`` takes; ``order``,
-    0 or 1, chooses the build environment. Raises BuildError with what the failing step printed.
-    """
-    with TemporaryDirectory(prefix=f"rye-release-{'ab'[order]}-") as folder:
-        clone = Path(folder, "x" * (1 + 7 * order), "rye")
-        _run(["git", "clone", "--quiet", str(source.repository), str(clone)], Path(folder), {})
-        _run(["git", "checkout", "--quiet", source.commit], clone, {})
-        signing = {"RYE_SIGN_KEY": str(key.resolve()), SIGNATURES_VARIABLE: str(signatures)}
-        environ = {**_BUILD_ENVIRONMENTS[order], **signing, VARIABLE: source.epoch}
-        _share_downloads(source.repository, clone)
-        python = source.repository / "build" / "venv" / "bin" / "python"
-        for command in commands(str(python), str(target), str(key.resolve())):
-            _run(command, clone, environ)
-
-
-def _share_downloads(repository: Path, clone: Path) -> None:
-    """Let a clone use the libraries and Pythons that this checkout has fetched.
-
-    Each library is named by its lock, each Python by its version.
-    """
-    kept = repository / "build" / "zipapp" / "wheels"
-    if kept.is_dir():
-        shutil.copytree(kept, clone / "build" / "zipapp" / "wheels", symlinks=True)
-    pythons = repository / "build" / "pythons"
-    if pythons.is_dir():
-        (clone / "build").mkdir(exist_ok=True)
-        (clone / "build" / "pythons").symlink_to(pythons.resolve(), target_is_directory=True)
-
-
-def differences(ours: Path, theirs: Path) -> tuple[str, ...]:
-    """What differs between two folders of built files, a line each; zip files by their entries."""
-    names = sorted({path.name for folder in (ours, theirs) for path in folder.iterdir()})
-    return tuple(line for name in names for line in _difference(ours / name, theirs / name))
-
-
-def _difference(ours: Path, theirs: Path) -> Iterator[str]:
-    if not ours.exists() or not theirs.exists():
-        yield f"{ours.name}: only in {(ours if ours.exists() else theirs).parent}"
-    elif ours.read_bytes() != theirs.read_bytes():
-        entries = list(_different_entries(ours, theirs))
-        more = f" and {len(entries) - _SHOWN} more" if len(entries) > _SHOWN else ""
-        inside = f": {', '.join(entries[:_SHOWN])}{more}" if entries else ""
-        yield f"{ours.name}: other bytes{inside}"
-
-
-def _different_entries(ours: Path, theirs: Path) -> Iterator[str]:
-    try:
-        with ZipFile(ours) as left, ZipFile(theirs) as right:
-            one, two = (
-                {i.filename: (i.CRC, i.file_size) for i in z.infolist()} for z in (left, right)
-            )
-    except BadZipFile:
-        return
-    yield from sorted(name for name in one.keys() | two.keys() if one.get(name) != two.get(name))
-
-
-# --- the three commands ---------------------------------------------------------------------------
 
 
 def make_release(checkout: Path, pem_file: Path, out: Path, commands: Commands = all_files) -> Path:
@@ -286,9 +100,6 @@ def _require_sums(release: Path, public_pem: bytes) -> None:
         raise BuildError(SUMS, f"lists files that are not there: {', '.join(missing)}")
 
 
-# --- the command line -----------------------------------------------------------------------------
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line asks for; the exit status."""
     options = _parser().parse_args(arguments)
@@ -329,33 +140,6 @@ def _parser() -> argparse.ArgumentParser:
         "--key", metavar="PUBLIC.pem", type=Path, required=True, help="the publisher's"
     )
     return parser
-
-
-def _run(command: Sequence[str], folder: Path, environ: Mapping[str, str]) -> None:
-    inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    ended = subprocess.run(
-        command,
-        cwd=folder,
-        env={**inherited, **environ},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
-    if ended.returncode:
-        raise BuildError(" ".join(command[:3]), (ended.stderr or ended.stdout).strip()[-2000:])
-
-
-def _git(checkout: Path, *arguments: str) -> str:
-    command = ["git", "-C", str(checkout), *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
-    if ended.returncode:
-        raise BuildError(f"git {arguments[0]}", ended.stderr.strip())
-    return ended.stdout.strip()
-
-
-def _read(checkout: Path, name: str) -> str:
-    return (checkout / name).read_text("utf-8")
 
 
 def _sha256(path: Path) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 from lillux.files import read_bytes
+from lillux.pem import MAX_PEM_BYTES
 from lillux.signing import (
-    MAX_PEM_BYTES,
     KeyPair,
     canonical_public_pem,
     generate_keypair,
@@ -21,9 +21,8 @@ from packing.build_time import BuildTime
 from ryeos import __version__
 from ryeos.trust.bundles import CORE_ID, EMBEDDED_ID
 from ryeos.trust.bundles_publish import publish_bundle
-from ryeos.trust.keys import SigningKey
+from ryeos.trust.signing_key import SigningKey
 
-# --- editions -------------------------------------------------------------------------------------
 # Which of ``bundle.ai`` a build carries: all of it, or its core alone.
 
 _CORE = PurePosixPath("rye/core")
@@ -62,9 +61,6 @@ def selected(source: Path, target: Path, edition: Edition) -> Path:
     return target
 
 
-# --- signed bundle --------------------------------------------------------------------------------
-
-
 def publisher_key(
     pem_file: Path | None, build_time: BuildTime, environ: Mapping[str, str] = os.environ
 ) -> SigningKey:
@@ -94,7 +90,6 @@ def _read(pem_file: Path) -> bytes:
         raise BuildError("sign", f"expected a key in {pem_file}, found no file") from None
 
 
-# --- signatures of a release ----------------------------------------------------------------------
 # A line for each: the digest that is signed, a blank, the signature. Every user can check them, the
 # publisher alone can make them.
 

@@ -7,18 +7,14 @@ from importlib.metadata import distribution
 from pathlib import Path, PurePosixPath
 from zipfile import ZipFile
 
-from packing.modules import MINORS
-from packing.programs import (
-    NOTICES,
-    Crate,
-    NativeProgram,
-    ProgramsPart,
-    notices_text,
-    programs_part,
-)
+from packing.crates import NOTICES, Crate, notices_text
+from packing.interpreters import MINORS
+from packing.natives import NativePart, Strip, native_part
+from packing.platforms import Platform, this_platform
+from packing.programs import NativeProgram, ProgramsPart, programs_part
 from packing.signed_bundle import Edition, stage_bundle
-from packing.wheels import NativePart, Platform, Strip, all_wheels, native_part, this_platform
-from ryeos.trust.keys import SigningKey
+from packing.wheels import all_wheels
+from ryeos.trust.signing_key import SigningKey
 
 PACKAGES = ("lillux", "ryeos", "zipboot")
 

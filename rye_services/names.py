@@ -6,8 +6,8 @@ are in ``docs/registry.md``.
 
 import re
 
+from lillux.contained_paths import require_plain_path
 from lillux.errors import UnsafePathError
-from lillux.files import require_plain_path
 from ryeos.items.errors import RyeError
 
 # One - or _ at a time, and none at the end: a reader cannot count more.

@@ -18,7 +18,7 @@ from lillux.values import dataclass, field
 from ryeos.items.errors import RyeError
 from ryeos.items.header_values import MetadataError
 from ryeos.items.yaml import parse_yaml
-from ryeos.remote.settings import normal_url
+from ryeos.remote.remote_values import normal_url
 
 MIB, GIB = 1024**2, 1024**3
 NANO_DOLLARS = 1_000_000_000
@@ -421,7 +421,7 @@ def _url(where: str, value: object) -> str:
 def _sandbox(where: str, value: object) -> Mapping[str, Any]:
     """A mapping as in a policy of user space; a word alone is its level."""
     from lillux.errors import LilluxError
-    from ryeos.run.confinement import operator_policy_from
+    from ryeos.run.sandbox_policy import operator_policy_from
 
     said = {"level": value} if isinstance(value, str) else value
     if not isinstance(said, dict):

@@ -4,7 +4,7 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # importing `typing` costs more than `rye version` may take
 if TYPE_CHECKING:
-    from lillux.interpreters import EnvResolver
+    from lillux.env_resolver import EnvResolver
     from lillux.schema import SchemaValidator
     from ryeos.app import aio
     from ryeos.app.embedding import (
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ryeos.app.workspace import Rye
     from ryeos.items.errors import RyeError
     from ryeos.remote.settings import RemoteConfig
-    from ryeos.run.chain import ChainValidator
+    from ryeos.run.chain_validator import ChainValidator
     from ryeos.run.http import HttpClientPrimitive
     from ryeos.run.lockfiles import LockfileResolver
     from ryeos.run.model import ChainElement, ExecutionResult
@@ -70,8 +70,8 @@ __all__ = [
 
 _ELSEWHERE = {
     "ChainElement": "ryeos.run.model",
-    "ChainValidator": "ryeos.run.chain",
-    "EnvResolver": "lillux.interpreters",
+    "ChainValidator": "ryeos.run.chain_validator",
+    "EnvResolver": "lillux.env_resolver",
     "ExecutePrimitive": "ryeos.run.primitives",
     "ExecutionPaths": "ryeos.sync.checkout",
     "ExecutionResult": "ryeos.run.model",

@@ -21,7 +21,9 @@ from xml.sax.saxutils import escape
 CHECKOUT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(CHECKOUT))
 
-from lillux.signing import KeyPair, encode_private, public_pem_of, save_keypair  # noqa: E402
+from lillux.key_files import save_keypair  # noqa: E402
+from lillux.pem import encode_private  # noqa: E402
+from lillux.signing import KeyPair, public_pem_of  # noqa: E402
 
 _TOOL = """\
 #!/bin/sh

@@ -15,17 +15,15 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from lillux.errors import LilluxError  # noqa: E402 - of this checkout, wherever we are started
-from packing.reference import (  # noqa: E402
-    bundle_page,
-    commands_page,
-    node_commands_page,
-    routes_page,
-)
+from packing.bundle_reference import bundle_page  # noqa: E402
+from packing.command_reference import commands_page, node_commands_page  # noqa: E402
+from packing.route_reference import routes_page  # noqa: E402
 from rye_services.operations.cli import open_node  # noqa: E402
 from rye_services.process.data_folder import make_data  # noqa: E402
 from rye_services.settings import read_settings  # noqa: E402
+from ryeos.app.parameters import ABSENT, Parameter  # noqa: E402
 from ryeos.app.topics import Face, text_for  # noqa: E402
-from ryeos.app.verbs import ABSENT, TOOLS, Parameter, Tool  # noqa: E402
+from ryeos.app.verbs import TOOLS, Tool  # noqa: E402
 from ryeos.items.error_table import ErrorRow, error_table  # noqa: E402
 
 REFERENCE = ROOT / "docs" / "reference"

@@ -14,13 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from packing.modules import (  # noqa: E402 - of this checkout
-    LIST,
-    STARTS,
-    imported,
-    interpreters,
-    written,
-)
+from packing.hot_path import LIST, STARTS, imported, written  # noqa: E402 - of this checkout
+from packing.interpreters import interpreters  # noqa: E402 - of this checkout
 
 
 def main() -> None:

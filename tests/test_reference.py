@@ -10,7 +10,7 @@ import pytest
 from ryeos.app.commands import TABLE
 from ryeos.imports.clients import CLIENTS, Format, Machine
 from ryeos.items.refs import Kind
-from ryeos.trust.file_types import EXTRACTORS
+from ryeos.trust.extractors import EXTRACTORS
 from ryeos.trust.signature import FORMS
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -136,7 +136,6 @@ def _unpack(archive: str, target: str) -> None:
             raise
 
 
-# --- entries --------------------------------------------------------------------------------------
 # Entries of the archive that are read whole, compared with the checksums of the zip file.
 #
 # The interpreter's own reader of zip files looks at none of them. This takes `zipfile`, which costs

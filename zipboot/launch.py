@@ -301,7 +301,6 @@ def platform_key() -> str:
     return f"{key}:{os.uname().machine}" if sys.platform == "darwin" else key
 
 
-# --- leave ----------------------------------------------------------------------------------------
 # Leaving without the interpreter's own teardown, which would take longer than a short command.
 #
 # All that has an effect still happens: threads are waited for, ``atexit`` runs, streams are

@@ -196,7 +196,6 @@ def _home(environ: Mapping[str, str]) -> str:
         return ""
 
 
-# --- kept -----------------------------------------------------------------------------------------
 # What is kept in the cache, and for how long: until it was unused for 30 days.
 #
 # When something was last used, its own modification time says, set once a day. What is new makes

@@ -9,26 +9,25 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from lillux.cancellation import Cancellation
-from lillux.http.interruption import Interruption
-from lillux.http.model import (
-    STATUSES,
+from lillux.http.errors import (
     ExchangeCancelledError,
     HttpClientError,
+    RedirectError,
+    ResponseTooLargeError,
+)
+from lillux.http.interruption import Interruption
+from lillux.http.model import (
     HttpRequest,
     HttpResponse,
     HttpStream,
-    OutgoingRequest,
-    RedirectError,
-    ResponseTooLargeError,
-    delay_s,
-    parse_address,
-    parse_retry_after,
-    redirected,
     valid_headers,
     valid_method,
     validate_limits,
 )
 from lillux.http.proxies import Proxy, proxy_for
+from lillux.http.redirects import STATUSES, OutgoingRequest, redirected
+from lillux.http.retries import delay_s, parse_retry_after
+from lillux.http.urls import parse_address
 from lillux.values import replace
 
 if TYPE_CHECKING:
@@ -205,7 +204,7 @@ class HttpClient:
 
     def _pool(self, proxy: Proxy | None, scheme: str) -> Any:  # noqa: ANN401 - of the library
         from lillux.http.connections import pools
-        from lillux.http.proxies import tls_context
+        from lillux.http.trust_roots import tls_context
 
         wants_tls = "https" in {scheme, proxy and proxy.address.scheme}
         with self._lock:

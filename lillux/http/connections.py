@@ -23,18 +23,18 @@ from urllib3.exceptions import (
 from urllib3.exceptions import ProxyError as Urllib3ProxyError
 from urllib3.exceptions import TimeoutError as Urllib3TimeoutError
 
-from lillux.http.interruption import Interruption, LiveSocket
-from lillux.http.model import (
+from lillux.http.errors import (
     BrokenConnectionError,
     ExchangeTimeoutError,
     HttpClientError,
-    OutgoingRequest,
     ProxyError,
     TlsError,
     UndecodableBodyError,
     UnreachableError,
 )
+from lillux.http.interruption import Interruption, LiveSocket
 from lillux.http.proxies import Proxy
+from lillux.http.redirects import OutgoingRequest
 
 MAX_POOLS = 20
 MAX_IDLE_CONNECTIONS = 10

@@ -21,8 +21,9 @@ from urllib.parse import urlsplit
 
 from lillux.addresses import Ip, is_near, is_public, is_this_machine
 from lillux.attempts import Attempt, Hearers
-from lillux.http.model import HttpClientError, InvalidUrlError, is_loopback, parse_address
+from lillux.http.errors import HttpClientError, InvalidUrlError
 from lillux.http.proxies import Proxy, proxy_for
+from lillux.http.urls import is_loopback, parse_address
 from lillux.values import dataclass, field
 
 _MAX_HEAD = 32 * 1024

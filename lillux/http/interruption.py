@@ -12,7 +12,7 @@ from threading import RLock, Thread, Timer
 from time import monotonic
 
 from lillux.cancellation import Cancellation
-from lillux.http.model import ExchangeCancelledError, ExchangeTimeoutError
+from lillux.http.errors import ExchangeCancelledError, ExchangeTimeoutError
 
 _SHORTEST_WAIT_S = 0.001
 

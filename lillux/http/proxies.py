@@ -4,14 +4,13 @@ The lower-case name of a variable wins over the upper-case one. What is asked of
 curl does: names with their subdomains, addresses, networks, ``*``, each perhaps with a port.
 """
 
-import ssl
 from base64 import b64encode
 from collections.abc import Mapping
 from ipaddress import ip_address, ip_network
 from urllib.parse import unquote, urlsplit
 
-from lillux.errors import ConfigurationError
-from lillux.http.model import Address, InvalidUrlError, ProxyError, parse_address, shown
+from lillux.http.errors import InvalidUrlError, ProxyError
+from lillux.http.urls import Address, parse_address, shown
 from lillux.values import dataclass, field
 
 
@@ -100,32 +99,3 @@ def _is_ip(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-# --- trust roots ----------------------------------------------------------------------------------
-# Which certificate authorities a connection trusts.
-
-CA_FILES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-"""The variables that name a file of authorities; the first one that is set counts."""
-
-
-def tls_context(env: Mapping[str, str]) -> ssl.SSLContext:
-    """Checks certificates and names, against the named authorities, else those of the system.
-
-    Raises ConfigurationError for a file that cannot be read.
-    """
-    # (Not ``ssl.create_default_context``: it reads SSLKEYLOGFILE from the process.)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    name = next((name for name in CA_FILES if env.get(name)), None)
-    if name is None:
-        context.load_default_certs()
-        return context
-    try:
-        context.load_verify_locations(cafile=env[name])
-    except OSError as error:  # ssl.SSLError is one
-        raise ConfigurationError(
-            name,
-            f"expected a PEM file of certificate authorities at {env[name]}: {error}",
-            hint="unset it to trust what the system trusts",
-        ) from error
-    return context

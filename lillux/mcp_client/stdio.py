@@ -10,20 +10,22 @@ from time import monotonic
 
 from lillux.cancellation import Cancellation
 from lillux.jsonrpc import LineDecoder, OverlongLine, encode_line, parse_messages
-from lillux.mcp_client.session import (
-    ClientInfo,
-    ClientSession,
+from lillux.mcp_client.errors import (
     McpAnswerTooLargeError,
     McpCancelledError,
     McpServerEndedError,
     McpTimeoutError,
+    raise_unless_answered,
+)
+from lillux.mcp_client.session import (
+    ClientInfo,
+    ClientSession,
     SessionState,
     ToolAnswer,
     ToolCall,
     ToolListing,
     Turn,
     cancelled,
-    raise_unless_answered,
 )
 from lillux.mcp_client.versions import PROBE_S, START_HINT, START_S, AllowedVersions
 from lillux.process.conversation import Conversation, converse, remaining_s

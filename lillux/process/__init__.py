@@ -26,11 +26,8 @@ from lillux.process.model import BoundedCapture, CapturedStream, Command, Outcom
 
 if TYPE_CHECKING:
     from lillux.process.children import Child
-    from lillux.process.pumps import OpenPump, Pump, Sink, Stdin
+    from lillux.process.pipes import OpenPump, Pump, Sink, Stdin
 
-
-# --- runner ---------------------------------------------------------------------------------------
-# The real `ProcessRunner`: starts a command, waits for its end or makes one, leaves nothing.
 
 GRACE_S = 2.0
 DRAIN_S = 1.0
@@ -77,7 +74,8 @@ class ProcessManager:
         ``drain_s`` more for one that not even KILL can end. Whatever interrupts it (Ctrl-C, an
         error of ``on_stderr``) kills the group on its way out.
         """
-        from lillux.process.children import marked, spawned_child
+        from lillux.process.children import spawned_child
+        from lillux.process.descendants import marked
 
         with marked(command) as started:
             return self.supervise(

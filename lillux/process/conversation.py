@@ -15,9 +15,11 @@ from typing import IO
 
 from lillux.cancellation import Cancellation
 from lillux.process import DRAIN_S, GRACE_S, pump_until
-from lillux.process.children import SpawnedChild, spawn, tree_of
+from lillux.process.children import SpawnedChild, tree_of
 from lillux.process.model import Command, SpawnError
-from lillux.process.pumps import Pump, Sink, pump_for
+from lillux.process.pipes import Pump, Sink
+from lillux.process.pumps import pump_for
+from lillux.process.spawn import spawn
 
 _LAST_WORDS_S = 0.1
 

@@ -12,7 +12,7 @@ from lillux.values import dataclass, field
 
 if TYPE_CHECKING:
     from lillux.attempts import OnAttempt
-    from lillux.process.pumps import LaterInput, Stdin
+    from lillux.process.pipes import LaterInput, Stdin
     from lillux.sandbox import Confinement
 
 MIB = 1024 * 1024
@@ -192,10 +192,6 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-# --- capture --------------------------------------------------------------------------------------
-# Bounded memory for a stream of unbounded length.
 
 
 class BoundedCapture:

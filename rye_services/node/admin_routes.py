@@ -61,8 +61,9 @@ from rye_services.web.http import RequestProblem, refusals
 from rye_services.web.openapi import Responses, answers
 from ryeos import __version__
 from ryeos.items.errors import RyeError, http_status_of
-from ryeos.remote.requests import decode_public_key
-from ryeos.remote.secrets import EnvelopeError, SecretNameError, SecretValuesError, why_unsafe
+from ryeos.remote.envelopes import EnvelopeError
+from ryeos.remote.identity import decode_public_key
+from ryeos.remote.secret_names import SecretNameError, SecretValuesError, why_unsafe
 
 Manager = Annotated[Principal, caller(MANAGE)]
 

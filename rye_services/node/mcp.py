@@ -22,7 +22,9 @@ from lillux.values import dataclass
 from rye_services.people.callers import facts_of
 from rye_services.people.credentials import Principal
 from rye_services.web.http import RequestProblem
-from ryeos.app.verbs import Parameter, Tool, valid_arguments
+from ryeos.app.parameters import Parameter
+from ryeos.app.verb_arguments import valid_arguments
+from ryeos.app.verbs import Tool
 from ryeos.items.errors import VerbArgumentError
 from ryeos.items.specs import type_name
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, and_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from lillux.store import Durability
-from lillux.store_files import ObjectKind
+from lillux.store_layout import ObjectKind
 from lillux.values import dataclass
 from rye_services.node.queue.rows import RUNNING
 from rye_services.node.store.heads import Head, Heads
@@ -26,8 +26,9 @@ from rye_services.storage.database import (
     webhook_bindings,
 )
 from ryeos.items.context import Clock
+from ryeos.sync.contents import ContentStore
 from ryeos.sync.garbage import MarkResult, Root, RootNeed, mark
-from ryeos.sync.objects import ContentStore, ObjectReference
+from ryeos.sync.references import ObjectReference
 
 _NAMED = 5
 

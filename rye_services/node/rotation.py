@@ -24,8 +24,9 @@ from sqlalchemy import Connection, select
 
 from lillux.errors import LilluxError
 from lillux.files import create_file, file_system_error, read_bytes
+from lillux.key_files import BOX_KEY_FILE, save_keypair
 from lillux.sealing import encode_box_key, generate_box_pair
-from lillux.signing import BOX_KEY_FILE, generate_keypair, save_keypair
+from lillux.signing import generate_keypair
 from lillux.values import dataclass
 from rye_services.node.secrets import NEXT, SEALED_PARAMETERS, SealedValue, reopened
 from rye_services.node.store.servers import stopped_node
@@ -43,7 +44,7 @@ from rye_services.process.keys import (
 from rye_services.settings import Settings
 from rye_services.storage.database import Database, threads, user_secrets, webhook_bindings
 from ryeos.items.context import Clock, utc_now
-from ryeos.remote.requests import MAX_PREVIOUS, succession_document
+from ryeos.remote.identity import MAX_PREVIOUS, succession_document
 
 _ACTION = "keys.rotate"
 _MAX_NOTE_BYTES = 64 * 1024

@@ -34,8 +34,9 @@ from rye_services.process.server import every
 from rye_services.refusal import RefusedError
 from rye_services.web.http import RequestProblem, described, refusals
 from rye_services.web.openapi import Responses, answer, answers, refuses
-from ryeos.remote.secrets import EnvelopeError
-from ryeos.sync.objects import ContentStore, execution_snapshot_of, outputs_bundle_of
+from ryeos.remote.envelopes import EnvelopeError
+from ryeos.sync.contents import ContentStore
+from ryeos.sync.objects import execution_snapshot_of, outputs_bundle_of
 
 # --- execute routes -------------------------------------------------------------------------------
 

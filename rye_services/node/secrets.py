@@ -11,7 +11,8 @@ from typing import Any, Literal
 from sqlalchemy import Connection, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from lillux.digests import canonical_json, decode_base64url, encode_base64url
+from lillux.canonical_json import canonical_json
+from lillux.digests import decode_base64url, encode_base64url
 from lillux.errors import LilluxError
 from lillux.sealing import SealingError, box_public, open_sealed, seal
 from lillux.values import dataclass
@@ -20,17 +21,14 @@ from rye_services.refusal import RefusedError
 from rye_services.storage.database import Database, user_secrets
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
-from ryeos.remote.secrets import (
+from ryeos.remote.envelopes import (
     FOR_EXECUTION,
     FOR_VAULT,
-    MAX_SECRETS,
     EnvelopeError,
-    injectable,
     open_envelope,
-    require_safe,
     seal_secrets,
-    valid_secrets,
 )
+from ryeos.remote.secret_names import MAX_SECRETS, injectable, require_safe, valid_secrets
 
 # --- vault ----------------------------------------------------------------------------------------
 

@@ -14,9 +14,9 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, Connection, Table, delete, insert, select
 
 from lillux.errors import LilluxError
-from lillux.files import LockTimeoutError, locked
+from lillux.file_locks import LockTimeoutError, locked
 from lillux.shapes import write
-from lillux.store_files import ObjectKind, is_digest
+from lillux.store_layout import ObjectKind, is_digest
 from lillux.values import dataclass, field
 from rye_services.node.queue.rows import OldExecutions
 from rye_services.node.store.heads import Heads, UserSpaceRefs
@@ -41,6 +41,7 @@ from rye_services.storage.database import (
 from rye_services.web.http import StoreThreads
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
+from ryeos.sync.contents import ContentStore
 from ryeos.sync.garbage import (
     Gap,
     GarbageRefusedError,
@@ -52,7 +53,7 @@ from ryeos.sync.garbage import (
     roots_of_refs,
     sweep,
 )
-from ryeos.sync.objects import ContentStore, ObjectReference
+from ryeos.sync.references import ObjectReference
 
 # --- losses ---------------------------------------------------------------------------------------
 # Content that is gone for good, as an operator of the node said: `fsck --accept-loss`. Without such

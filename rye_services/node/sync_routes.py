@@ -49,8 +49,9 @@ from rye_services.people.teams import RoleError
 from rye_services.web.http import RequestProblem, described, weight_of
 from rye_services.web.openapi import answer, answers
 from ryeos.items.errors import http_status_of
-from ryeos.sync.entries import MEDIA_TYPE, PUT_HEADER, read_entries
-from ryeos.sync.objects import EntryError, ManifestChanges
+from ryeos.sync.framed_entries import MEDIA_TYPE, PUT_HEADER, read_entries
+from ryeos.sync.object_shapes import EntryError
+from ryeos.sync.objects import ManifestChanges
 
 # --- objects routes -------------------------------------------------------------------------------
 

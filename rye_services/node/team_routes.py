@@ -12,8 +12,8 @@ from fastapi import APIRouter, Security
 from pydantic import AfterValidator, BaseModel, Field
 from starlette.requests import Request
 
+from lillux.pem import PemError
 from lillux.shapes import of_attributes, write
-from lillux.signing import PemError
 from rye_services.names import RegistryNameError
 from rye_services.node.answers import (
     AccountAnswer,
@@ -62,7 +62,7 @@ from rye_services.storage.database import stamp
 from rye_services.web.http import RequestProblem
 from rye_services.web.openapi import CALLER, answers
 from ryeos.items.errors import RyeError, http_status_of
-from ryeos.remote.requests import IdentityError, decode_public_key
+from ryeos.remote.identity import IdentityError, decode_public_key
 
 LONGEST_TOKEN_DAYS, DEFAULT_TOKEN_DAYS = 366, 90
 _TOKEN_SCOPES = ("remote:", "registry:")

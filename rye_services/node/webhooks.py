@@ -31,7 +31,7 @@ from rye_services.web.http import RequestProblem, Unauthorized, refusals
 from ryeos.items.context import Clock
 from ryeos.items.errors import InvalidRefError, RyeError
 from ryeos.items.refs import parse_reference
-from ryeos.remote.requests import (
+from ryeos.remote.deliveries import (
     DELIVERY_ID,
     WEBHOOK_SIGNATURE,
     WEBHOOK_TIMESTAMP,
@@ -39,7 +39,8 @@ from ryeos.remote.requests import (
     is_delivery_id,
     verify_delivery,
 )
-from ryeos.remote.secrets import FOR_EXECUTION, MAX_SECRETS, open_envelope, why_unsafe
+from ryeos.remote.envelopes import FOR_EXECUTION, open_envelope
+from ryeos.remote.secret_names import MAX_SECRETS, why_unsafe
 
 # --- webhook rules --------------------------------------------------------------------------------
 # What a webhook binding is, and what a delivery to it may say. Pure.

@@ -22,18 +22,19 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from lillux.errors import LilluxError
+from lillux.file_locks import locked
 from lillux.files import (
     PLAIN_FILE,
     create_file,
     file_system_error,
     flush_to_disk,
-    locked,
     make_directory,
     read_bytes,
     write_atomic,
 )
 from lillux.store import Durability, Store, StoredEntry
-from lillux.store_files import ObjectKind, ObjectMissingError
+from lillux.store_errors import ObjectMissingError
+from lillux.store_layout import ObjectKind
 from lillux.values import dataclass, replace
 from rye_services.node.storage import described, roots_of_rows
 from rye_services.node.store.objects import UserStores, is_sound
@@ -55,8 +56,9 @@ from rye_services.storage.database import (
 from rye_services.storage.registry_tables import bundle_files
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
+from ryeos.sync.contents import ContentStore
 from ryeos.sync.garbage import Root, RootNeed, mark, roots_of_refs
-from ryeos.sync.objects import ContentStore, ObjectReference
+from ryeos.sync.references import ObjectReference
 
 FORMAT = 1
 FACTS = "backup.json"

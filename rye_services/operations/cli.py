@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lillux.errors import LilluxError
-from lillux.files import LockTimeoutError
+from lillux.file_locks import LockTimeoutError
 from lillux.first_steps import begin
 from lillux.shapes import write
 from lillux.values import dataclass
@@ -45,7 +45,7 @@ from ryeos.app.output import Output, interrupted_status, report, utc_text
 from ryeos.items.context import utc_now
 from ryeos.items.errors import RyeError, UsageError
 from ryeos.items.own_code import begin_node
-from ryeos.remote.settings import normal_url
+from ryeos.remote.remote_values import normal_url
 from ryeos.trust.bundles import BundleHome, own_bundle
 
 if TYPE_CHECKING:
@@ -354,7 +354,7 @@ def _init(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnsw
 
 def _doctor(parsed: argparse.Namespace, environ: Mapping[str, str]) -> CommandAnswer:
     """What keeps executions of different users apart here, for the user who types it."""
-    from lillux.sandbox import landlock_version
+    from lillux.landlock import landlock_version
     from lillux.seccomp import can_filter
     from lillux.supervisor import can_supervise
     from rye_services.node.worker.isolation import WantedUids

@@ -13,7 +13,8 @@ from sqlalchemy import select
 
 from lillux.errors import LilluxError
 from lillux.store import Durability, Store
-from lillux.store_files import ObjectKind, ObjectMissingError
+from lillux.store_errors import ObjectMissingError
+from lillux.store_layout import ObjectKind
 from lillux.values import dataclass, replace
 from rye_services.node.queue.rows import OldExecutions
 from rye_services.node.storage import AcceptedLosses, described, is_known, roots_of_rows
@@ -33,8 +34,9 @@ from rye_services.storage.database import Database, project_refs, threads, user_
 from rye_services.storage.registry_tables import bundle_files
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
+from ryeos.sync.contents import ContentStore
 from ryeos.sync.garbage import MIN_GRACE_S, Gap, Root, RootNeed, mark, roots_of_refs
-from ryeos.sync.objects import ContentStore, ObjectReference
+from ryeos.sync.references import ObjectReference
 
 REGISTRY, REGISTRY_STORE = "registry", "registry"
 """What the store of a registry is called in reports, and its folder below the data."""

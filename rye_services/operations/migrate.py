@@ -15,7 +15,7 @@ from sqlalchemy import Column, Connection, Table, func, insert, select, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
-from lillux.store_files import ObjectKind
+from lillux.store_layout import ObjectKind
 from lillux.values import dataclass, replace
 from rye_services.node.storage import LOCK, storage_alone
 from rye_services.node.store.objects import is_sound

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.files import read_bytes
 from lillux.foreign_text import printable, without_control_characters
-from lillux.signing import MAX_PEM_BYTES
+from lillux.pem import MAX_PEM_BYTES
 from lillux.values import dataclass
 from rye_services.settings import Settings, bytes_of, settings_of
 from ryeos.app.command_line import Arguments, CommandSpec, no_arguments

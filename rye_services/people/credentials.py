@@ -31,7 +31,8 @@ from rye_services.storage.database import (
 )
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError
-from ryeos.remote.requests import NONCE_S, IdentityError, decode_public_key, encode_public_key
+from ryeos.remote.identity import IdentityError, decode_public_key, encode_public_key
+from ryeos.remote.requests import NONCE_S
 
 # --- api keys -------------------------------------------------------------------------------------
 

@@ -66,7 +66,7 @@ from rye_services.storage.database import (
 from rye_services.web.sign_in import Subject, wished_name
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError
-from ryeos.remote.requests import decode_public_key, encode_public_key
+from ryeos.remote.identity import decode_public_key, encode_public_key
 
 PERSON, TEAM = "person", "team"
 State = Literal["open", "waiting", "closed"]

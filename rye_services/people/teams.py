@@ -12,7 +12,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, and_, delete, func, insert, or_, select, update
 
-from lillux.digests import canonical_json, sha256_hex
+from lillux.canonical_json import canonical_json
+from lillux.digests import sha256_hex
 from lillux.shapes import write
 from lillux.values import dataclass, replace
 from rye_services.names import is_reserved
@@ -45,7 +46,8 @@ from rye_services.storage.database import (
 from rye_services.web.http import RequestProblem
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError
-from ryeos.sync.objects import ContentStore, ItemSource, ReadContents, SourceManifest
+from ryeos.sync.contents import ContentStore, ReadContents
+from ryeos.sync.objects import ItemSource, SourceManifest
 from ryeos.trust.store import write_key_document
 
 MAX_TEAMS = 20

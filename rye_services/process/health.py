@@ -19,7 +19,8 @@ from time import monotonic
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
-from lillux.signing import BOX_KEY_FILE, MAX_PEM_BYTES, PRIVATE_KEY_FILE
+from lillux.key_files import BOX_KEY_FILE, PRIVATE_KEY_FILE
+from lillux.pem import MAX_PEM_BYTES
 from lillux.values import dataclass, replace
 from rye_services.process.keys import ITEMS_FOLDER, RECEIPTS_FOLDER, REGISTRY_FOLDER
 from rye_services.settings import MIB, Settings

@@ -21,14 +21,17 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import Any
 
-from lillux.files import (
-    create_file,
-    file_system_error,
-    locked,
-    make_directory,
-    read_bytes,
-    write_atomic,
+from lillux.file_locks import locked
+from lillux.files import create_file, file_system_error, make_directory, read_bytes, write_atomic
+from lillux.key_files import (
+    BOX_KEY_FILE,
+    PRIVATE_KEY_FILE,
+    PUBLIC_KEY_FILE,
+    exposed_key_files,
+    load_keypair,
+    save_keypair,
 )
+from lillux.pem import MAX_PEM_BYTES
 from lillux.sealing import (
     SealingError,
     box_public,
@@ -36,22 +39,12 @@ from lillux.sealing import (
     encode_box_key,
     generate_box_pair,
 )
-from lillux.signing import (
-    BOX_KEY_FILE,
-    MAX_PEM_BYTES,
-    PRIVATE_KEY_FILE,
-    PUBLIC_KEY_FILE,
-    KeyPair,
-    exposed_key_files,
-    generate_keypair,
-    load_keypair,
-    save_keypair,
-)
+from lillux.signing import KeyPair, generate_keypair
 from lillux.values import dataclass, field
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError
-from ryeos.remote.requests import identity_document
-from ryeos.trust.keys import SigningKey
+from ryeos.remote.identity import identity_document
+from ryeos.trust.signing_key import SigningKey
 
 BOX_PUBLIC_FILE = "box_pub.pem"
 _MAX_FILE_BYTES = 1024 * 1024

@@ -29,7 +29,8 @@ from rye_services.storage.database import Database, from_row, hold, stamp, users
 from rye_services.storage.registry_tables import account_keys, accounts, namespaces
 from rye_services.web.openapi import OPTIONAL_CALLER
 from ryeos.items.context import Clock, utc_now
-from ryeos.remote.requests import decode_public_key, verify_document
+from ryeos.remote.identity import decode_public_key
+from ryeos.remote.signed_documents import verify_document
 
 MAX_ACCOUNT_KEYS = 50
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")

@@ -20,8 +20,8 @@ from rye_services.registry.items import (
 )
 from rye_services.registry.names import ItemFacts
 from rye_services.registry.services import RegistryServices
-from ryeos.remote.requests import sign_document
-from ryeos.sync.paths import signature_info
+from ryeos.remote.signed_documents import sign_document
+from ryeos.sync.item_files import signature_info
 
 ATTESTATION, BUNDLE_ATTESTATION = "registry-item/v1", "registry-bundle/v1"
 

@@ -19,12 +19,13 @@ from sqlalchemy import (
     update,
 )
 
-from lillux.digests import compute_integrity, sha256_hex
+from lillux.canonical_json import compute_integrity
+from lillux.contained_paths import require_plain_path
+from lillux.digests import sha256_hex
 from lillux.errors import LilluxError, UnsafePathError
-from lillux.files import require_plain_path
 from lillux.shapes import of_values
 from lillux.store import Durability
-from lillux.store_files import ObjectKind
+from lillux.store_layout import ObjectKind
 from lillux.values import dataclass, field
 from rye_services.names import folded_namespace, is_reserved
 from rye_services.people.audit import Audit
@@ -49,8 +50,8 @@ from rye_services.storage.registry_tables import (
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.refs import AI_DIRECTORY, kind_of_directory
 from ryeos.items.yaml import parse_yaml
-from ryeos.sync.objects import ContentStore
-from ryeos.sync.paths import item_source
+from ryeos.sync.contents import ContentStore
+from ryeos.sync.item_files import item_source
 from ryeos.trust.bundles import MANIFEST_FORM
 from ryeos.trust.signature import decode, split
 

@@ -48,12 +48,13 @@ from rye_services.storage.database import Database, stamp, storable
 from rye_services.storage.registry_tables import items, namespaces, versions
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import ItemValidationError, RyeError, SpecError
-from ryeos.items.headers import own_version, parse_header
+from ryeos.items.headers import parse_header
 from ryeos.items.refs import PROJECT, Kind, Space
+from ryeos.items.shell_headers import own_version
 from ryeos.items.specs import tool_spec
-from ryeos.trust.file_types import extract
-from ryeos.trust.keys import SigningKey
-from ryeos.trust.sign import SignTarget, ValidItem, is_module, validate_item
+from ryeos.trust.extractors import extract
+from ryeos.trust.item_rules import ValidItem, is_module, validate_item
+from ryeos.trust.sign_targets import SignTarget
 from ryeos.trust.signature import (
     DETACHED_SUFFIXES,
     FORMS,
@@ -65,6 +66,7 @@ from ryeos.trust.signature import (
     hashed_text,
     split,
 )
+from ryeos.trust.signing_key import SigningKey
 
 # --- item values ----------------------------------------------------------------------------------
 # What a registry says of an item, and of one that is not there. Values only.

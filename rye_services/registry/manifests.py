@@ -32,8 +32,10 @@ from rye_services.storage.registry_tables import namespaces
 from rye_services.web.http import RequestProblem
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import http_status_of
-from ryeos.remote.requests import IdentityError, SignedDocumentError
-from ryeos.sync.objects import ContentStore, manifest_of
+from ryeos.remote.identity import IdentityError
+from ryeos.remote.signed_documents import SignedDocumentError
+from ryeos.sync.contents import ContentStore
+from ryeos.sync.objects import manifest_of
 
 KINDS = ("tool", "directive", "knowledge", "bundle")
 _columns = published_manifests.c

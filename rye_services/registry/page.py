@@ -48,7 +48,7 @@ from ryeos.items.headers import parse_header
 from ryeos.items.refs import Kind
 from ryeos.items.rendering import input_schema
 from ryeos.items.specs import tool_spec
-from ryeos.sync.paths import signature_info
+from ryeos.sync.item_files import signature_info
 
 # --- values ---------------------------------------------------------------------------------------
 

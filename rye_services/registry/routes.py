@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from sqlalchemy import select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from lillux.digests import compute_integrity
+from lillux.canonical_json import compute_integrity
 from lillux.shapes import of_attributes, write
 from rye_services.names import namespace_name
 from rye_services.people.credentials import (
@@ -79,7 +79,9 @@ from rye_services.storage.database import require_texts, stamp
 from rye_services.storage.registry_tables import identities
 from rye_services.web.http import RequestProblem, described, parse_body
 from rye_services.web.openapi import answers, refuses
-from ryeos.remote.requests import principal_id, read_identity, verify_document
+from ryeos.remote.identity import read_identity
+from ryeos.remote.requests import principal_id
+from ryeos.remote.signed_documents import verify_document
 
 MAX_METADATA_CHARACTERS = 16 * 1024
 

@@ -23,7 +23,7 @@ from rye_services.registry.search_index import index_for
 from rye_services.settings import Settings
 from rye_services.storage.database import Database
 from ryeos.items.context import Clock, utc_now
-from ryeos.trust.keys import SigningKey
+from ryeos.trust.signing_key import SigningKey
 
 SIGN_UPS_PER_MINUTE = 10
 

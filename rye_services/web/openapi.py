@@ -17,15 +17,8 @@ from fastapi.security.base import SecurityBase
 
 from lillux import shapes
 from ryeos.items.error_table import refusal_table
-from ryeos.remote.requests import (
-    DELIVERY_ID,
-    KEY_ID,
-    NONCE,
-    SIGNATURE,
-    TIMESTAMP,
-    WEBHOOK_SIGNATURE,
-    WEBHOOK_TIMESTAMP,
-)
+from ryeos.remote.deliveries import DELIVERY_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP
+from ryeos.remote.requests import KEY_ID, NONCE, SIGNATURE, TIMESTAMP
 
 Responses = dict[int | str, dict[str, Any]]
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 from lillux.errors import LilluxError
-from lillux.http.model import HttpClientError, HttpRequest, is_unencrypted
+from lillux.http.errors import HttpClientError
+from lillux.http.model import HttpRequest, is_unencrypted
 from lillux.values import dataclass
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError

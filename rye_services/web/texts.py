@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lillux.foreign_text import without_control_characters
 from lillux.values import dataclass
-from ryeos.sync.merge import changed_hunks, split_lines
+from ryeos.sync.text_merge import changed_hunks, split_lines
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lillux.values import replace
-from ryeos.agent.journal import Start, begun
+from ryeos.agent.journal import begun
 from ryeos.agent.records import AgentRecords, Journal
+from ryeos.agent.thread_state import Start
 from ryeos.agent.tools import address_of
-from ryeos.graph.run_log import LoggedEvent
+from ryeos.graph.transcript import LoggedEvent
 from ryeos.items.errors import RyeError
 
 _AFTER_A_TURN = frozenset({"called", "returned", "lent", "gathered"})

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.http.client import HttpClient
-from lillux.http.model import (
+from lillux.http.errors import (
     BrokenConnectionError,
     ExchangeCancelledError,
     ExchangeTimeoutError,
     HttpClientError,
-    HttpRequest,
-    HttpStream,
-    parse_retry_after,
 )
+from lillux.http.model import HttpRequest, HttpStream
+from lillux.http.retries import parse_retry_after
 from lillux.redaction import Redaction
 from lillux.sse import EventParser
 from lillux.values import dataclass

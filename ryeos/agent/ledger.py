@@ -23,25 +23,20 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from lillux.digests import canonical_json, sha256_hex
+from lillux.canonical_json import canonical_json
+from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
-from lillux.files import (
-    file_system_error,
-    locked,
-    make_directory,
-    open_file,
-    read_bytes,
-    write_atomic,
-)
+from lillux.file_locks import locked
+from lillux.files import file_system_error, make_directory, open_file, read_bytes, write_atomic
 from lillux.signing import verify_signature
 from lillux.values import dataclass, field, replace
-from ryeos.agent.purse import daily_error
-from ryeos.graph.run_log import write_whole
+from ryeos.agent.worst_case import daily_error
+from ryeos.graph.transcript import write_whole
 from ryeos.items.context import Clock, utc_now
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import user_lock
 from ryeos.run.receipt_key import ReceiptKey
-from ryeos.trust.keys import SigningKey
+from ryeos.trust.signing_key import SigningKey
 
 FOLDER = "state/agent"
 """Below ``.ai`` of user space: all that threads keep, and that no other program may write."""
@@ -174,8 +169,6 @@ class Ledger:
             if name in day.open:
                 self._append(day, {"type": "settle", "id": name, "amount": amount}, force=False)
 
-    # ---------------------------------------------------------------- the day
-
     def _today(self) -> _Day:
         """The day that counts: that of the clock, or the ledger's where the clock went back."""
         date = self._date()
@@ -223,8 +216,6 @@ class Ledger:
                 f" right; if {day.date} was wrong, remove {self.path}"
             )
         return error
-
-    # ---------------------------------------------------------------- lines
 
     def _read(self) -> _Day:
         """The ledger as its whole lines say. Raises RyeError `INTEGRITY`."""

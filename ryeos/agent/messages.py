@@ -12,8 +12,6 @@ from typing import Any, Literal, TypeAlias
 from lillux.values import dataclass, field
 from ryeos.items.errors import RyeError
 
-# --- what is sent ---------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOffer:
@@ -55,9 +53,6 @@ class Results:
     """The results of all calls of one answer, in the order of the calls."""
 
     results: tuple[ToolResult, ...]
-
-
-# --- what came back -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +118,6 @@ class Piece:
     text: str
     call_id: str = ""
 
-
-# --- a call of the model --------------------------------------------------------------------------
 
 Entry: TypeAlias = Question | Answer | Results
 

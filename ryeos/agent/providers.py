@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lillux.errors import LilluxError
-from lillux.http.model import is_unencrypted, parse_address
+from lillux.http.model import is_unencrypted
+from lillux.http.urls import parse_address
 from lillux.patterns import pattern
-from lillux.text import likely_meant
+from lillux.spelling import likely_meant
 from lillux.values import dataclass, field, replace
-from ryeos.agent.dialects import DIALECTS
 from ryeos.agent.ledger import DAILY_SPEND
-from ryeos.agent.prices import RATES, Price, price_of
-from ryeos.agent.purse import IMAGE_TOKENS, MIN_OUTPUT, OVERHEAD, Limits, read_limits
-from ryeos.agent.usage import UsageRules
+from ryeos.agent.limits import Limits, read_limits
+from ryeos.agent.prices import Price, price_of
+from ryeos.agent.provider_schemas import AGENT_SCHEMA, PRICES_SCHEMA, PROVIDER_SCHEMA, Schema
+from ryeos.agent.purse import IMAGE_TOKENS, MIN_OUTPUT, OVERHEAD
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import SYSTEM, USER, Kind, Spaces
 from ryeos.run.credentials import (
@@ -37,90 +38,10 @@ from ryeos.trust.config import ConfigReader, Layer, merge_layers
 PROVIDERS = "agent/providers"
 PRICES = "agent/prices"
 AGENT_PATH = "agent/agent.yaml"
-FEATURES = ("tools", "parallel_tools", "images", "thinking", "cache", "max_completion_tokens")
 ANY_MODEL = "*"
 """The entry below ``models`` for those that are not named."""
 _TIERS = (SYSTEM, USER)
 _DATED = pattern(r"(.+?)-(?:20[0-9]{6}|20[0-9]{2}-[0-9]{2}-[0-9]{2}|latest)")
-
-# --- schemas --------------------------------------------------------------------------------------
-# What the files say. `ryeos.app.settings` signs by the same.
-
-_Schema = Mapping[str, Any]
-
-
-def _only(**keys: _Schema) -> dict[str, Any]:
-    return {"type": "object", "properties": keys, "additionalProperties": False}
-
-
-_TEXT: _Schema = {"type": "string", "minLength": 1, "maxLength": 400}
-_TEXTS: _Schema = {"type": "array", "items": _TEXT}
-_FLAG: _Schema = {"type": "boolean"}
-_COUNT: _Schema = {"type": "integer", "minimum": 0, "maximum": 10**9}
-_RATE: _Schema = {"type": ["number", "string"], "minimum": 0}
-_RATES: dict[str, _Schema] = dict.fromkeys(RATES, _RATE)
-_PRICES: _Schema = _only(
-    **_RATES,
-    free=_FLAG,
-    above={
-        "type": "array",
-        "items": {**_only(tokens=_COUNT, **_RATES), "required": ["tokens"]},
-    },
-)
-_MODEL: _Schema = _only(
-    context=_COUNT,
-    max_output=_COUNT,
-    prices=_PRICES,
-    free=_FLAG,
-    features={"type": "array", "items": {"enum": list(FEATURES)}},
-)
-
-_FIGURE: _Schema = {"type": "string"}
-
-PROVIDER_SCHEMA: _Schema = {
-    **_only(
-        dialect={"enum": list(DIALECTS)},
-        base_url=_TEXT,
-        headers={"type": "object", "additionalProperties": _TEXT},
-        allow_plain=_FLAG,
-        credential={"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,63}$"},
-        models={"type": "object", "additionalProperties": _MODEL},
-        usage=_only(**{**dict.fromkeys(UsageRules.__slots__, _FIGURE), "includes_cached": _FLAG}),
-        schema=_only(
-            root={"enum": ["keep", "merge"]},
-            additional_properties={"enum": ["keep", "demand", "refuse"]},
-            unsupported=_TEXTS,
-        ),
-        retry=_only(
-            statuses={"type": "array", "items": _COUNT},
-            codes=_TEXTS,
-            never=_TEXTS,
-            tries={"type": "integer", "minimum": 1, "maximum": 20},
-        ),
-    ),
-    "required": ["dialect", "base_url"],
-}
-_MODELS_OF_TIER: _Schema = {"type": ["string", "array"], "items": _TEXT, "minLength": 1}
-_LIMITS: _Schema = {"type": "object"}  # `read_limits` says more of it than a schema could
-
-AGENT_SCHEMA: _Schema = _only(
-    tiers={"type": "object", "additionalProperties": _MODELS_OF_TIER},
-    defaults=_LIMITS,
-    ceilings=_LIMITS,
-    daily=_only(spend={"type": ["number", "string"]}),
-    compact=_TEXT,
-    min_output=_COUNT,
-    overhead=_COUNT,
-    image_tokens=_COUNT,
-)
-PRICES_SCHEMA: _Schema = _only(
-    date=_TEXT,
-    source=_TEXT,
-    models={
-        "type": "object",
-        "additionalProperties": _only(context=_COUNT, max_output=_COUNT, **_PRICES["properties"]),
-    },
-)
 
 
 def file_problems(relative: str, values: Mapping[str, Any]) -> Iterator[str]:
@@ -130,7 +51,7 @@ def file_problems(relative: str, values: Mapping[str, Any]) -> Iterator[str]:
         yield from _problems(relative, values, schema)
 
 
-def _schema_of(relative: str) -> _Schema | None:
+def _schema_of(relative: str) -> Schema | None:
     if relative.startswith(f"{PROVIDERS}/"):
         return PROVIDER_SCHEMA
     if relative.startswith(f"{PRICES}/"):
@@ -138,7 +59,7 @@ def _schema_of(relative: str) -> _Schema | None:
     return AGENT_SCHEMA if relative == AGENT_PATH else None
 
 
-def _problems(relative: str, values: Mapping[str, Any], schema: _Schema) -> Iterator[str]:
+def _problems(relative: str, values: Mapping[str, Any], schema: Schema) -> Iterator[str]:
     found = tuple(problems_of(values, schema))
     yield from found
     if found:
@@ -153,9 +74,6 @@ def _problems(relative: str, values: Mapping[str, Any], schema: _Schema) -> Iter
                 price_of(said, f"{Path(relative).stem}/{model}")
     except LilluxError as error:
         yield str(error)
-
-
-# --- values ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,9 +209,6 @@ class Settings:
     image_tokens: int = IMAGE_TOKENS
 
 
-# --- reading --------------------------------------------------------------------------------------
-
-
 def loaded_agent_config(config: ConfigReader, spaces: Spaces) -> LoadedConfig:
     """All that threads use of bundles and a user space, read now. Raises as reading it."""
     return loaded_config(config, spaces, (PROVIDERS, PRICES, FOLDER), (AGENT_PATH,))
@@ -401,11 +316,11 @@ class Providers:
             hint="set one of these, name another model, or store a key: rye agent set-up",
         )
 
-    def _merged(self, path: str, schema: _Schema, merge: Any) -> Mapping[str, Any]:  # noqa: ANN401 - a function of layers
+    def _merged(self, path: str, schema: Schema, merge: Any) -> Mapping[str, Any]:  # noqa: ANN401 - a function of layers
         merged: Mapping[str, Any] = merge(self._layers(path, schema))
         return merged
 
-    def _layers(self, path: str, schema: _Schema) -> tuple[Layer, ...]:
+    def _layers(self, path: str, schema: Schema) -> tuple[Layer, ...]:
         layers = tuple(map(require_signed, self._config.layers(path, tiers=_TIERS)))
         for layer in layers:
             require_fit(layer, schema)

@@ -8,21 +8,13 @@ A journal is replayed through the same methods, in order: the numbers of reserva
 are the same then.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from operator import add
 from typing import NamedTuple
 
-from lillux.text import likely_meant
 from lillux.values import dataclass, replace
-from ryeos.agent.prices import (
-    Price,
-    ReportedUsage,
-    cost,
-    dollars,
-    input_of,
-    is_believable,
-    nano_dollars,
-)
+from ryeos.agent.limits import MAX_LIMIT, Limits
+from ryeos.agent.prices import Price, ReportedUsage, cost, dollars, input_of, is_believable
 from ryeos.items.errors import RyeError
 
 OVERHEAD = 1_024
@@ -34,116 +26,6 @@ MIN_OUTPUT = 256
 BYTES_OF_TOKEN = 3
 """About so many bytes are a token in the words, the code and the JSON of a request. No limit is
 held by this: a worst case counts a token for each byte."""
-_MOST = 10**15  # of anything: more is no limit
-
-
-# --- limits ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The most that a thread may use, its children included.
-
-    ``tokens`` are those of input and output together, ``spend`` nano-dollars, ``duration_s``
-    seconds without those of waiting for a person, ``spawns`` children, ``depth`` how many
-    generations of children may be below it.
-    """
-
-    turns: int = 20
-    tokens: int = 200_000
-    input_tokens: int = 200_000
-    output_tokens: int = 200_000
-    spend: int = 1_000_000_000
-    duration_s: int = 1_800
-    tool_calls: int = 100
-    spawns: int = 5
-    depth: int = 3
-
-    def of(self, name: str) -> int:
-        """One of them, by its name."""
-        limit: int = getattr(self, name)
-        return limit
-
-    def as_dict(self) -> dict[str, int]:
-        """The limits by name."""
-        return {name: self.of(name) for name in FIELDS}
-
-    def with_named(self, named: Mapping[str, int]) -> "Limits":
-        """The same with others for those that are named.
-
-        Where ``tokens`` are named alone, input and output have no narrower limit of their own.
-        """
-        values = {**self.as_dict(), **named}
-        if "tokens" in named:
-            for part in ("input_tokens", "output_tokens"):
-                values[part] = named.get(part, max(values[part], named["tokens"]))
-        return Limits(**values)
-
-    def lowered(self, named: Mapping[str, int]) -> "Limits":
-        """The same, nowhere above what is named."""
-        return Limits(**{name: min(n, named.get(name, n)) for name, n in self.as_dict().items()})
-
-
-FIELDS: tuple[str, ...] = tuple(Limits.__slots__)
-"""The limits, as headers, configuration and errors name them."""
-
-
-def read_limits(said: Mapping[str, object], where: str) -> dict[str, int]:
-    """The limits that a header, a configuration or a caller names, in the units of `Limits`.
-
-    ``spend`` is in dollars there. Raises RyeError `VALIDATION_FAILED` for a name that is no limit,
-    and for a value that is none: what is not read would be a limit that does not hold.
-    """
-    return {name: _limit(name, value, where) for name, value in said.items()}
-
-
-def _limit(name: str, value: object, where: str) -> int:
-    if name not in FIELDS:
-        meant = likely_meant(name, FIELDS)
-        raise RyeError(
-            f"{where}: {name[:80]!r} is no limit" + (f": did you mean {meant}?" if meant else ""),
-            code="VALIDATION_FAILED",
-            hint=f"the limits are {', '.join(FIELDS)}",
-        )
-    if name == "spend":
-        amount = nano_dollars(value)
-        if amount is None or amount > _MOST:
-            expected = "dollars with at most 9 decimals, like 0.5"
-            raise _wrong_limit(f"{where}.{name}", expected, value)
-        return amount
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST:
-        raise _wrong_limit(f"{where}.{name}", "a whole number from 0 up", value)
-    return value
-
-
-def _wrong_limit(where: str, expected: str, value: object) -> RyeError:
-    return RyeError(
-        f"{where}: expected {expected}, found {value!r:.60}",
-        code="VALIDATION_FAILED",
-        hint='for example <limits turns="10" spend="0.5" />',
-    )
-
-
-def combined_limits(
-    defaults: Limits,
-    header: Mapping[str, int],
-    *,
-    ceilings: Mapping[str, int],
-    lowered_by: Iterable[Mapping[str, int]] = (),
-) -> Limits:
-    """The limits of a thread.
-
-    1. A limit of the directive's header lowers or raises the default.
-    2. ``ceilings`` of user space hold over all.
-    3. The caller, and its ``limit_overrides`` (``lowered_by``), only lower.
-    """
-    limits = defaults.with_named(header).lowered(ceilings)
-    for named in lowered_by:
-        limits = limits.lowered(named)
-    return limits
-
-
-# --- purse ----------------------------------------------------------------------------------------
 
 
 class Amounts(NamedTuple):
@@ -221,8 +103,6 @@ class Purse:
     children: tuple[Child, ...] = ()
     next_number: int = 1
 
-    # ---------------------------------------------------------------- what is left
-
     def left_of(self, name: str) -> int:
         """How much of a limit is neither used nor held back. Never negative."""
         limit = self.limits.of(name)
@@ -253,8 +133,6 @@ class Purse:
             f" {money}, {minutes} min {seconds} s,"
             f" {self.left_of('tool_calls')} tool calls, {self.left_of('spawns')} children"
         )
-
-    # ---------------------------------------------------------------- calls of the model
 
     def reserve(self, worst: Worst) -> tuple["Purse", Reservation]:
         """Hold back the worst case of a call, which is a turn. Raises RyeError ``LIMIT_...``."""
@@ -304,8 +182,6 @@ class Purse:
             raise ValueError(f"reservation {reservation.number}: settled before, or of others")
         return replace(self, reserved=kept, used=self.used.plus(used))
 
-    # ---------------------------------------------------------------- tools, time
-
     def with_tool_calls(self, count: int = 1) -> "Purse":
         """The purse once so many calls of tools start. Raises RyeError `LIMIT_TOOL_CALLS`."""
         self.require("tool_calls", count)
@@ -314,8 +190,6 @@ class Purse:
     def with_elapsed(self, elapsed_s: int) -> "Purse":
         """The purse after so many seconds in all. A clock that goes back gives none again."""
         return replace(self, elapsed_s=elapsed_s) if elapsed_s > self.elapsed_s else self
-
-    # ---------------------------------------------------------------- children
 
     def take_child(
         self, wanted: Mapping[str, int], *, defaults: Limits | None = None
@@ -335,8 +209,8 @@ class Purse:
             wanted = {**dict.fromkeys(parts, wanted["tokens"]), **wanted}
         shares = self.left_of("spawns") + 1
         given = {
-            "duration_s": min(wanted.get("duration_s", _MOST), after.left_of("duration_s")),
-            "depth": min(wanted.get("depth", _MOST), self.limits.depth - 1),
+            "duration_s": min(wanted.get("duration_s", MAX_LIMIT), after.left_of("duration_s")),
+            "depth": min(wanted.get("depth", MAX_LIMIT), self.limits.depth - 1),
         }
         for name in Amounts._fields:
             left = after.left_of(name)
@@ -358,13 +232,11 @@ class Purse:
             raise ValueError(f"child {child.number}: returned before, or of others")
         return replace(self, children=kept, used=self.used.plus(used))
 
-    # ---------------------------------------------------------------- raising
-
     def raised(self, named: Mapping[str, int], ceilings: Mapping[str, int]) -> "Purse":
         """The purse after a person raised limits. Raises RyeError `VALIDATION_FAILED`."""
         for name, value in named.items():
             present = self.limits.of(name)
-            most = ceilings.get(name, _MOST)
+            most = ceilings.get(name, MAX_LIMIT)
             shown = dollars if name == "spend" else str
             if not present < value <= most:
                 below = f", at most {shown(most)} (ceilings)" if name in ceilings else ""
@@ -401,88 +273,3 @@ def _used_by_call(sent: int, answered: int, spend: int) -> Amounts:
         output_tokens=answered,
         spend=spend,
     )
-
-
-# --- worst case -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NextCall:
-    """What is known of a call before it is made.
-
-    last           what the provider reported for the last turn; None before the first
-    new_bytes      the bytes that are new since then, without those of pictures
-    request_bytes  the bytes of the whole request, without those of pictures
-    new_pictures   pictures that are new since then
-    pictures       all pictures of the request
-    max_output     the most tokens that the model, and the request, let an answer have
-    """
-
-    last: ReportedUsage | None = None
-    new_bytes: int
-    request_bytes: int
-    new_pictures: int = 0
-    pictures: int = 0
-    max_output: int
-
-    def worst_input(self, overhead: int, image_tokens: int) -> int:
-        """The most tokens that the request can be: a token is at least one byte."""
-        if self.last is None or not is_believable(self.last):
-            return self.request_bytes + self.pictures * image_tokens + overhead
-        known = input_of(self.last) + (self.last.output_tokens or 0)
-        return known + self.new_bytes + self.new_pictures * image_tokens + overhead
-
-    def likely_input(self, image_tokens: int) -> int:
-        """About how many tokens the request is: what a window of the model is compared with."""
-        if self.last is None or not is_believable(self.last):
-            return self.request_bytes // BYTES_OF_TOKEN + self.pictures * image_tokens
-        known = input_of(self.last) + (self.last.output_tokens or 0)
-        return known + self.new_bytes // BYTES_OF_TOKEN + self.new_pictures * image_tokens
-
-
-def worst_case(
-    purse: Purse,
-    call: NextCall,
-    price: Price,
-    *,
-    daily_left: int | None = None,
-    min_output: int = MIN_OUTPUT,
-    overhead: int = OVERHEAD,
-    image_tokens: int = IMAGE_TOKENS,
-) -> Worst:
-    """The most that a call can use, its output lowered to what the purse still covers.
-
-    ``daily_left`` are the nano-dollars that the user has left for today. Raises RyeError
-    ``LIMIT_...`` where less than ``min_output`` tokens could be answered.
-    """
-    sent = call.worst_input(overhead, image_tokens)
-    least = min(min_output, call.max_output)
-    room: dict[str, int | None] = {
-        "tokens": purse.left_of("tokens") - sent,
-        "input_tokens": least if sent <= purse.left_of("input_tokens") else -1,
-        "output_tokens": purse.left_of("output_tokens"),
-        "spend": price.affordable_output(purse.left_of("spend"), sent),
-    }
-    wanted = {
-        "input_tokens": sent,
-        "tokens": sent + least,
-        "output_tokens": least,
-        "spend": price.dearest(sent, least),
-    }
-    output = call.max_output
-    for name, tokens in room.items():
-        if tokens is not None and tokens < least:
-            raise purse.limit_error(name, wanted[name])
-        if tokens is not None and name != "input_tokens":
-            output = min(output, tokens)
-    if daily_left is not None:
-        paid = price.affordable_output(daily_left, sent)
-        if paid is not None and paid < least:
-            raise daily_error(wanted["spend"], daily_left)
-        output = output if paid is None else min(output, paid)
-    return Worst(sent, output, price)
-
-
-def daily_error(wanted: int, left: int) -> RyeError:
-    """The error of a call that the money of the day does not cover."""
-    return limit_error("daily", f"{dollars(wanted)} dollars needed, {dollars(left)} left for today")

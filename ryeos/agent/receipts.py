@@ -14,19 +14,20 @@ from datetime import datetime
 from typing import Any
 
 from lillux.errors import LilluxError
-from ryeos.agent.journal import AgentThread, Ended, Start, answer_facts, asked_model
+from ryeos.agent.journal import answer_facts, asked_model
 from ryeos.agent.prices import dollars
+from ryeos.agent.thread_state import AgentThread, Ended, Start
 from ryeos.items.context import Clock, utc_now
-from ryeos.run.receipts import (
+from ryeos.run.receipt_statements import (
     MODEL_CALL_TYPE,
     THREAD,
     THREAD_TYPE,
-    Receipts,
     digest_of,
     result_digest,
     stamp,
     subject_of,
 )
+from ryeos.run.receipts import Receipts
 
 
 class ThreadReceipts:
@@ -50,8 +51,6 @@ class ThreadReceipts:
         self._began: datetime | None = None
         self._start = ""
         self._call_began: datetime | None = None
-
-    # ---------------------------------------------------------------- the thread
 
     def begin_thread(self, start: Start) -> None:
         """Reserve the receipt of the thread. Raises RyeError: then it does not begin."""
@@ -95,8 +94,6 @@ class ThreadReceipts:
                 for one in start.models
             ],
         }
-
-    # ---------------------------------------------------------------- calls of the model
 
     def begin(self, thread: AgentThread, intent: Mapping[str, Any]) -> str:
         """Reserve the receipt of a call; its digest. Raises RyeError: then it is not sent."""

@@ -22,21 +22,16 @@ from threading import Lock
 from typing import Any, Self
 
 from lillux.beneath import LinkOnTheWayError, is_link
-from lillux.digests import canonical_json
+from lillux.canonical_json import canonical_json
 from lillux.errors import LilluxError
-from lillux.files import (
-    LockTimeoutError,
-    locked,
-    make_directory,
-    read_bytes,
-    read_part,
-    remove_file,
-    write_atomic,
-)
-from ryeos.agent.journal import INTERRUPTED, RUNNING, AgentThread, after, begun
+from lillux.file_locks import LockTimeoutError, locked
+from lillux.files import make_directory, read_bytes, read_part, remove_file, write_atomic
+from ryeos.agent.journal import after, begun
 from ryeos.agent.ledger import FOLDER, JournaledCall, Ledger
 from ryeos.agent.prices import dollars
-from ryeos.graph.run_log import (
+from ryeos.agent.thread_state import INTERRUPTED, RUNNING, AgentThread
+from ryeos.graph.run_places import valid_run_id
+from ryeos.graph.transcript import (
     CHECKPOINT,
     MAX_TRANSCRIPT_BYTES,
     EventRecord,
@@ -45,12 +40,11 @@ from ryeos.graph.run_log import (
     Transcript,
     parse_transcript,
     reopen,
-    valid_run_id,
 )
 from ryeos.items.context import Clock, log_warning, utc_now
 from ryeos.items.errors import RyeError
 from ryeos.run.receipt_key import ReceiptKey
-from ryeos.trust.keys import SigningKey
+from ryeos.trust.signing_key import SigningKey
 
 THREADS, JOURNAL, RESULTS, ORDERS = "threads", "journal.jsonl", "results", "orders"
 APART = "apart"
@@ -373,8 +367,6 @@ class AgentRecords:
                 if one.name.isdecimal():
                     write_atomic(new / one.name, read_bytes(one, MAX_RESULT_BYTES), mode=0o600)
 
-    # ---------------------------------------------------------------- the transcript
-
     def keep_transcript(self, thread_id: str, text: str) -> None:
         """Keep the page of a thread that has ended, signed. Raises FileSystemError."""
         from ryeos.agent.transcript import FILE, sign
@@ -416,8 +408,6 @@ class AgentRecords:
         from ryeos.agent.transcript import FILE
 
         (self.folder_of(thread_id) / FILE).unlink(missing_ok=True)
-
-    # ---------------------------------------------------------------- orders of a person
 
     def order(self, thread_id: str, name: str, text: str = "") -> None:
         """Leave an order for a thread: ``cancel``, ``kill``, or a text for its next request."""

@@ -64,8 +64,6 @@ def bend(schema: Schema, rules: SchemaRules) -> dict[str, Any]:
     return found
 
 
-# --- the root -------------------------------------------------------------------------------------
-
 _MAX_BRANCHES = 256
 
 
@@ -155,9 +153,6 @@ def _values(form: object) -> list[Any] | None:
         return [form["const"]]
     listed = form.get("enum")
     return list(listed) if isinstance(listed, list | tuple) else None
-
-
-# --- every level ----------------------------------------------------------------------------------
 
 
 class _Bending:

@@ -14,35 +14,23 @@
 Nothing here knows files, HTTP or items: these are functions that the caller passes in.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import ceil
-from random import random
 from threading import Event, Thread
-from typing import Any, Protocol
+from typing import Any
 
 from lillux.cancellation import Cancellation
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
-from lillux.values import dataclass, field, replace
+from lillux.values import replace
 from ryeos.agent.exchange import Unanswered
-from ryeos.agent.journal import (
-    ACTIVE,
-    CANCELLED,
-    COMPLETED,
-    FAILED,
-    REFUSED,
-    STOPPED,
-    AgentThread,
-    Ended,
-    described_answer,
-    described_result,
-)
+from ryeos.agent.journal import described_answer, described_result
+from ryeos.agent.means import Means, Planned
 from ryeos.agent.messages import (
     Answer,
     End,
     Entry,
-    Piece,
     Question,
     Request,
     Results,
@@ -51,8 +39,27 @@ from ryeos.agent.messages import (
     Usage,
 )
 from ryeos.agent.prices import is_believable, price_of
-from ryeos.agent.purse import BYTES_OF_TOKEN, NextCall, Worst, worst_case
+from ryeos.agent.purse import BYTES_OF_TOKEN, Worst
 from ryeos.agent.records import Journal
+from ryeos.agent.thread_requests import (
+    as_text,
+    next_call,
+    pauses_at_end,
+    request_of,
+    times_before,
+    window_of,
+)
+from ryeos.agent.thread_state import (
+    ACTIVE,
+    CANCELLED,
+    COMPLETED,
+    FAILED,
+    REFUSED,
+    STOPPED,
+    AgentThread,
+    Ended,
+)
+from ryeos.agent.worst_case import worst_case
 from ryeos.items.errors import RyeError
 
 MAX_CORRECTIONS = 2
@@ -69,7 +76,6 @@ _ROOM = 4
 _WORTH_SHORTENING = 10
 """What can be made shorter is at least so large a part of the window."""
 _MAX_PAUSES = 10
-_BYTES_OF_ENTRY = 512  # what a dialect writes around one text
 _STOPPING = "LIMIT_"
 _KEPT_TURNS = 2
 _LONG_RESULT = 400
@@ -82,110 +88,10 @@ CUT_ARGUMENTS = "not run: the answer ended at its limit of tokens, so its calls 
 UNKNOWN_OUTCOME = "interrupted, outcome unknown: the call began, and was not run again"
 NOT_RUN = "not run"
 
-
-# --- what a thread needs --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    """A call of a tool that may run. ``run`` makes it; ``item`` is what it calls, for the journal.
-
-    only_reads     it changes nothing, or starts a child: it may run beside others
-    is_repeatable  its item says ``retryable: true``: an interrupted call is made again
-    outputs        the declared outputs that it gives, for `directive_return`; None for any other
-    """
-
-    call: ToolCall
-    item: str
-    run: Callable[[Cancellation], ToolResult]
-    only_reads: bool = False
-    is_repeatable: bool = False
-    outputs: Mapping[str, Any] | None = None
-
-
-class Tools(Protocol):
-    """Decides calls of tools."""
-
-    def decide(self, call: ToolCall, thread: AgentThread) -> "Planned | ToolResult":
-        """What a call means; an error result for the model where it means nothing allowed."""
-
-
-class Model(Protocol):
-    """Asks models."""
-
-    def body(self, frozen: Mapping[str, Any], request: Request) -> bytes:
-        """The bytes of a request."""
-
-    def ask(
-        self,
-        frozen: Mapping[str, Any],
-        body: bytes,
-        *,
-        left_s: float,
-        follow: Callable[[Piece], None],
-        cancellation: Cancellation,
-    ) -> Answer | Unanswered:
-        """Send them once. Raises RyeError for a credential that cannot be had."""
-
-    def tries(self, frozen: Mapping[str, Any]) -> int:
-        """How often a call is sent at most."""
-
-
-class DayLedger(Protocol):
-    """What all threads of a user may spend on one day."""
-
-    def left(self) -> int:
-        """Nano-dollars."""
-
-    def reserve(self, amount: int) -> str:
-        """Hold back so much; a name. Raises RyeError `LIMIT_DAILY`."""
-
-    def settle(self, name: str, amount: int) -> None:
-        """Take it out again, and put in what was spent."""
-
-
-class CallReceipts(Protocol):
-    """Writes a receipt for each call of the model."""
-
-    def begin(self, thread: AgentThread, intent: Mapping[str, Any]) -> str:
-        """Reserve it before the call; its name. Raises RyeError: then nothing is sent."""
-
-    def end(self, thread: AgentThread, said: Mapping[str, Any], spent: int) -> None:
-        """Write what came of the call, and what it cost in nano-dollars."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
-    """What a thread works with.
-
-    now     seconds of a clock that never goes back
-    wait    waits so many seconds, or less when cancelled
-    follow  hears the answer as it arrives
-    tell    hears what happens, as ``(kind, facts)``: what `rye threads logs` prints
-    keep    keeps a text, and gives the words that stand for it
-    hints   by the code of a limit, what lets a thread have more, where that is not for its caller
-    """
-
-    model: Model
-    tools: Tools
-    ledger: DayLedger
-    receipts: CallReceipts
-    now: Callable[[], float]
-    wait: Callable[[float, Cancellation], None]
-    follow: Callable[[Piece], None] = lambda _piece: None
-    tell: Callable[[str, Mapping[str, Any]], None] = lambda _kind, _facts: None
-    keep: Callable[[str], str] = lambda text: text
-    jitter: Callable[[], float] = random
-    hints: Mapping[str, str] = field(default_factory=dict)
-
-
 _CUT = frozenset({End.MAX_TOKENS, End.CONTEXT_FULL})
 """Calls of an answer that ended so may not be whole."""
 _Decided = tuple[Planned | ToolResult, bool]
 """What becomes of a call, and whether it began before a kill."""
-
-
-# --- the loop -------------------------------------------------------------------------------------
 
 
 class ThreadLoop:
@@ -245,7 +151,7 @@ class ThreadLoop:
             return ended
         return self._ask()  # (2) to (6)
 
-    # ---------------------------------------------------------------- (2) to (6): the model
+    # (2) to (6): the model
 
     def _ask(self) -> Ended | None:
         """Ask the model, and the next one of the list where the first is down at the beginning."""
@@ -273,7 +179,7 @@ class ThreadLoop:
         """
         thread = self._journal.thread
         frozen = compact or thread.frozen
-        request = _request(thread, history, frozen, has_tools=not compact)
+        request = request_of(thread, history, frozen, has_tools=not compact)
         last = None if compact else thread.usage
         body, worst = self._reserved(frozen, request, new_entries, last)
         entry = self._means.ledger.reserve(worst.spend)  # (3)
@@ -302,8 +208,8 @@ class ThreadLoop:
         thread, most = self._journal.thread, request.max_tokens
         settings = thread.start.settings
         body = self._means.model.body(frozen, request)
-        call = _next_call(request, body, new_entries, last)
-        if window := _window_of(frozen):  # servers refuse what could become longer than that
+        call = next_call(request, body, new_entries, last)
+        if window := window_of(frozen):  # servers refuse what could become longer than that
             room = window - call.likely_input(settings["image_tokens"])
             call = replace(call, max_output=min(most, max(room, settings["min_output"])))
         purse = thread.purse.with_elapsed(self._elapsed_s())
@@ -425,25 +331,23 @@ class ThreadLoop:
             over = thread.purse.with_elapsed(thread.purse.limits.duration_s)
             raise over.limit_error("duration_s", 1)
 
-    # ---------------------------------------------------------------- a full window
-
     def _fills_window(self, thread: AgentThread) -> bool:
         """Whether the next request leaves no room for an answer, and has room without what is old.
 
         Some servers cut the beginning off instead of refusing: the directive would be forgotten.
         """
-        window = _window_of(thread.frozen)
+        window = window_of(thread.frozen)
         if not window:
             return False
-        request = _request(thread, thread.history, thread.frozen, has_tools=True)
+        request = request_of(thread, thread.history, thread.frozen, has_tools=True)
         is_known = thread.usage is not None and is_believable(thread.usage)
         body = b"" if is_known else self._means.model.body(thread.frozen, request)
-        call = _next_call(request, body, thread.new_entries, thread.usage)
+        call = next_call(request, body, thread.new_entries, thread.usage)
         likely = call.likely_input(thread.start.settings["image_tokens"])
         most = window - min(request.max_tokens, window // _ROOM)
         if likely <= most:
             return False
-        old = len(_as_text(thread.history[1 : -2 * _KEPT_TURNS])) // BYTES_OF_TOKEN
+        old = len(as_text(thread.history[1 : -2 * _KEPT_TURNS])) // BYTES_OF_TOKEN
         return old >= window // _WORTH_SHORTENING and likely - old <= most
 
     def _shorten(self) -> bool:
@@ -481,7 +385,7 @@ class ThreadLoop:
         shorter: tuple[Entry, ...] = (*history[:kept], Question(_SUMMARISE))
         compact = self._journal.thread.start.compact
         if compact:
-            shorter = (Question(f"{_SUMMARISE}\n\n{_as_text(history[:kept])}"),)
+            shorter = (Question(f"{_SUMMARISE}\n\n{as_text(history[:kept])}"),)
         found = self._sent(shorter, len(shorter), compact)
         if isinstance(found, Unanswered) or not found.text:
             if isinstance(found, Unanswered):
@@ -501,7 +405,7 @@ class ThreadLoop:
         self._means.ledger.settle(thread.ledger_entry, spend)
         self._means.receipts.end(thread, said, spend)
 
-    # ---------------------------------------------------------------- (7) to (9): the tools
+    # (7) to (9): the tools
 
     def _run_due_calls(self) -> Ended | None:
         """Decide and run the calls of the last answer that have no result yet."""
@@ -591,7 +495,7 @@ class ThreadLoop:
         """Write a result; the last one of a turn tells the model what is left of the purse."""
         thread = self._journal.thread
         call = next(one for one in thread.due if one.id == result.call_id)
-        repeated = _times_before(thread.history, call, result) + 1
+        repeated = times_before(thread.history, call, result) + 1
         if repeated >= _TOLD_AT:
             told = f"The same call gave the same result {repeated} times: do something else."
             result = replace(result, text=f"{result.text}\n{told}")
@@ -614,7 +518,7 @@ class ThreadLoop:
         is_free = price.affordable_output(0, 0) is None
         return None if is_free else self._means.ledger.left()
 
-    # ---------------------------------------------------------------- (10): the end
+    # (10): the end
 
     def _ended_by_answer(self) -> Ended | None:
         """What an answer without calls means."""
@@ -642,7 +546,7 @@ class ThreadLoop:
 
     def _ended_by_pauses(self) -> Ended | None:
         """The end of a thread whose provider wants to go on again and again, None to go on."""
-        pauses = _pauses(self._journal.thread.history)
+        pauses = pauses_at_end(self._journal.thread.history)
         if pauses < _MAX_PAUSES:
             return None
         problem = f"the provider paused {pauses} times, and the model did not end"
@@ -665,8 +569,6 @@ class ThreadLoop:
         self._journal.write(("ended", {**ended.described(), **self._time()}), force=True)
         self._means.tell("ended", ended.described())
 
-    # ---------------------------------------------------------------- a person
-
     def _is_cancelled(self) -> bool:
         return any(True for _ in self._journal.orders("cancel", "kill"))
 
@@ -674,8 +576,6 @@ class ThreadLoop:
         """Put in what a person wants said at the next turn."""
         for _, text in self._journal.orders("steer"):
             self._journal.write(("said", {"by": "person", "text": text}), force=True)
-
-    # ---------------------------------------------------------------- figures
 
     def _text(self) -> str:
         """The text of the last answer that has one."""
@@ -695,127 +595,6 @@ class ThreadLoop:
 
     def _time(self) -> dict[str, int]:
         return {"elapsed_s": self._elapsed_s()}
-
-
-# --- requests and results -------------------------------------------------------------------------
-
-
-def _request(
-    thread: AgentThread, history: tuple[Entry, ...], frozen: Mapping[str, Any], *, has_tools: bool
-) -> Request:
-    start = thread.start
-    return Request(
-        model=str(frozen["model"]),
-        system=start.system,
-        history=history,
-        max_tokens=frozen["max_output"] or start.settings["max_output"],
-        tools=start.offers if has_tools else (),
-        features=frozenset(frozen["features"]),
-    )
-
-
-def _window_of(frozen: Mapping[str, Any]) -> int:
-    """How many tokens a request and its answer may be together; 0 where that is not known."""
-    return int(frozen.get("context") or 0)
-
-
-def _next_call(request: Request, body: bytes, new_entries: int, last: Usage | None) -> NextCall:
-    """What is known of a call, ``new_entries`` of its history being new since the last one."""
-    history = request.history
-    new, pictures = history[len(history) - new_entries :], _pictures(history)
-    return NextCall(
-        last=last,
-        new_bytes=sum(map(_size, new)),
-        request_bytes=len(body) - pictures[1],
-        new_pictures=_pictures(new)[0],
-        pictures=pictures[0],
-        max_output=request.max_tokens,
-    )
-
-
-def _as_text(history: Sequence[Entry]) -> str:
-    """What was said, as a text for a model that did not say it."""
-    parts = []
-    for entry in history:
-        match entry:
-            case Question(text):
-                parts.append(f"The user said:\n{text}")
-            case Answer(text=text, calls=calls):
-                parts += [f"You said:\n{text}"] if text else []
-                parts += [f"You called {one.name} {one.arguments}" for one in calls]
-            case Results(results):
-                parts += [f"{one.name} gave:\n{one.text}" for one in results]
-    return "\n\n".join(parts)
-
-
-def _size(entry: Entry) -> int:
-    """At least the bytes of an entry in a request, without those of pictures."""
-    match entry:
-        case Question(text):
-            texts = [text]
-        case Results(results):
-            texts = [one.text for one in results]
-        case Answer(blocks=blocks):
-            texts = [str(dict(one)) for one in blocks]
-    return sum(_escaped_size(text) + _BYTES_OF_ENTRY for text in texts)
-
-
-def _escaped_size(text: str) -> int:
-    import json
-
-    return len(json.dumps(text, ensure_ascii=False).encode("utf-8", "backslashreplace"))
-
-
-def _pictures(entries: Sequence[Entry]) -> tuple[int, int]:
-    """How many pictures are in them, and the bytes of their base64."""
-    found = [
-        len(picture.data)
-        for entry in entries
-        if isinstance(entry, Results)
-        for result in entry.results
-        for picture in result.pictures
-    ]
-    return len(found), sum(4 * ((size + 2) // 3) for size in found)
-
-
-def _times_before(history: Sequence[Entry], call: ToolCall, result: ToolResult) -> int:
-    """How often the same call gave the same result right before, in a row."""
-    times = 0
-    same = (call.name, call.arguments, _bare(result.text))
-    for answer, results in _turns_backwards(history):
-        before = [
-            (one.name, one.arguments, _bare(given.text))
-            for one, given in zip(answer.calls, results.results, strict=False)
-        ]
-        if same not in before:
-            return times
-        times += before.count(same)
-    return times
-
-
-def _turns_backwards(history: Sequence[Entry]) -> Iterator[tuple[Answer, Results]]:
-    for place in range(len(history) - 1, 0, -1):
-        answer, results = history[place - 1], history[place]
-        if isinstance(answer, Answer) and isinstance(results, Results):
-            yield answer, results
-
-
-def _bare(text: str) -> str:
-    """A result without the lines that this loop put behind it."""
-    lines = text.split("\n")
-    while lines and lines[-1].startswith(("[left: ", "The same call gave the same result ")):
-        lines.pop()
-    return "\n".join(lines)
-
-
-def _pauses(history: Sequence[Entry]) -> int:
-    """How many answers at the end paused, one after another."""
-    count = 0
-    for entry in reversed(history):
-        if not (isinstance(entry, Answer) and entry.end is End.PAUSED):
-            break
-        count += 1
-    return count
 
 
 def _refused(answer: Answer) -> Ended:

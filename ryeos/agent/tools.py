@@ -1,4 +1,4 @@
-"""The tools of a thread: what a model is offered, what a call means, and what comes back.
+"""The tools of a thread: its calls, carried out or refused, and their results.
 
 What a model says is foreign. A name that it invents, arguments that are no JSON or do not fit, a
 call that is not permitted: each is an error result for the model, and nothing runs. What tools
@@ -7,165 +7,31 @@ return is data: bounded, and never read for instructions to Rye.
 
 import json
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from lillux.cancellation import Cancellation
-from lillux.digests import sha256_hex
-from lillux.patterns import pattern
 from lillux.schema import violations
-from lillux.text import likely_meant
+from lillux.spelling import likely_meant
 from lillux.values import dataclass
 from ryeos.agent.dialects.wire import parsed_object
-from ryeos.agent.journal import AgentThread
-from ryeos.agent.messages import Picture, ToolCall, ToolOffer, ToolResult
-from ryeos.agent.thread import Planned
+from ryeos.agent.means import Planned
+from ryeos.agent.messages import Picture, ToolCall, ToolResult
+from ryeos.agent.offers import LOAD_OFFER, RETURN, SEARCH_OFFER
+from ryeos.agent.thread_state import AgentThread
+from ryeos.graph.capabilities import denial
 from ryeos.graph.commands import Act
-from ryeos.graph.model import Capabilities, denial
 from ryeos.items.errors import ONLY_FAILED, RyeError
 from ryeos.items.refs import Kind, parse_reference
 
-RETURN = "directive_return"
 MAX_FLAT = 24
 """Where so many items or fewer are permitted, each is a tool of its own."""
-MAX_NAME = 64
 MAX_RESULT = 8_000
 """Characters of a result that a model gets at once; `load` of its address gives the rest."""
 MAX_PICTURES = 4
 _MAX_PICTURE_BYTES = 5 * 1024 * 1024
 _MAX_VIOLATIONS = 5
-_UNSAFE = pattern(r"[^a-zA-Z0-9_-]+")
 _PICTURE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-
-
-# --- offers ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PermittedItem:
-    """An item that a thread may execute. ``schema`` is that of its parameters."""
-
-    reference: str
-    description: str
-    schema: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offered:
-    """The tools of a request, and the item that each name stands for."""
-
-    offers: tuple[ToolOffer, ...]
-    items: Mapping[str, str]
-
-
-def offered(
-    items: Sequence[PermittedItem] | None,
-    grants: Sequence[Capabilities],
-    outputs: Mapping[str, Mapping[str, Any]],
-) -> Offered:
-    """What a model is offered: each item by itself where they are few, else the three verbs (None).
-
-    ``outputs`` are the declared ones, by name: with any, the model ends with `directive_return`.
-    """
-    offers: list[ToolOffer] = []
-    named: dict[str, str] = {}
-    if items is not None:
-        names = aliases(one.reference for one in items)
-        for item in items:
-            name = names[item.reference]
-            named[name] = item.reference
-            offers.append(
-                ToolOffer(
-                    name=name,
-                    description=f"{item.description} ({item.reference})"[:1000],
-                    schema=item.schema,
-                )
-            )
-    else:
-        offers.append(_EXECUTE)
-    if denial("load", Kind.KNOWLEDGE.value, "*", grants) is None or offers:
-        offers.append(_LOAD)
-    if denial("fetch", None, "", grants) is None or items is None:
-        offers.append(_SEARCH)
-    if outputs:
-        offers.append(_return_offer(outputs))
-    return Offered(offers=tuple(offers), items=named)
-
-
-def aliases(references: Iterable[str]) -> dict[str, str]:
-    """A name for each item, of letters that every provider takes; no two items share one.
-
-    It has the last segment of the id. The name of an item does not depend on which others are
-    offered, unless another item has the same last segment: then both get a part of their digest.
-    """
-    references = sorted(set(references))
-    short = {one: _alias(one) for one in references}
-    taken = [*short.values(), *(offer.name for offer in (_EXECUTE, _LOAD, _SEARCH)), RETURN]
-    return {
-        one: name
-        if taken.count(name) == 1
-        else f"{name[: MAX_NAME - 7]}_{sha256_hex(one.encode())[:6]}"
-        for one, name in short.items()
-    }
-
-
-def _alias(reference: str) -> str:
-    segment = reference.partition(":")[2].rpartition("/")[2]
-    return _UNSAFE.sub("_", segment)[:MAX_NAME].strip("_") or "item"
-
-
-def _object_schema(required: Sequence[str], **properties: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(required),
-        "additionalProperties": False,
-    }
-
-
-def _words(description: str) -> Mapping[str, Any]:
-    return {"type": "string", "description": description}
-
-
-_EXECUTE = ToolOffer(
-    name="execute",
-    description="Run an item, like tool:rye/bash/bash, with its parameters.",
-    schema=_object_schema(
-        ("item_id",),
-        item_id=_words("kind:id; search finds ids, load shows parameters"),
-        parameters={"type": "object", "description": "What the item takes"},
-    ),
-)
-_LOAD = ToolOffer(
-    name="load",
-    description="Read an item, or the rest of a long result at its rye://thread/... address.",
-    schema=_object_schema(
-        ("item_id",),
-        item_id=_words("kind:id, or an address of a result"),
-        offset={"type": "integer", "minimum": 0, "description": "First character"},
-    ),
-)
-_SEARCH = ToolOffer(
-    name="search",
-    description="Find items by words.",
-    schema=_object_schema(("query",), query=_words("Words")),
-)
-
-
-def _return_offer(outputs: Mapping[str, Mapping[str, Any]]) -> ToolOffer:
-    properties = {
-        name: {key: one[key] for key in ("type", "description") if one.get(key)}
-        for name, one in outputs.items()
-    }
-    required = [name for name, one in outputs.items() if one.get("required")]
-    return ToolOffer(
-        name=RETURN,
-        description="Give the results, and end. Call it once, alone, when all is done.",
-        schema=_object_schema(required, **properties),
-    )
-
-
-# --- decisions ------------------------------------------------------------------------------------
 
 
 class Items(Protocol):
@@ -202,7 +68,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadTools:
-    """See `ryeos.agent.thread.Tools`. ``thread_id`` is that of the thread."""
+    """See `ryeos.agent.means.Tools`. ``thread_id`` is that of the thread."""
 
     thread_id: str
     items: Items
@@ -232,7 +98,7 @@ class ThreadTools:
     ) -> Planned | ToolResult:
         if call.name == RETURN:
             return _returning(call, arguments, thread)
-        if call.name == _SEARCH.name:
+        if call.name == SEARCH_OFFER.name:
             act = Act(
                 node=call.name,
                 primary="fetch",
@@ -241,7 +107,7 @@ class ThreadTools:
                 params={"query": arguments["query"]},
             )
             return self._verb(call, thread, act)
-        if call.name == _LOAD.name:
+        if call.name == LOAD_OFFER.name:
             return self._loading(call, arguments, thread)
         reference = thread.start.items.get(call.name) or str(arguments.get("item_id", ""))  # (3)
         parameters = arguments if call.name in thread.start.items else arguments.get("parameters")
@@ -329,8 +195,6 @@ class ThreadTools:
         return Planned(
             call=call, item=act.reference or "search", run=run, only_reads=True, is_repeatable=True
         )
-
-    # ---------------------------------------------------------------- results
 
     def _result(self, call: ToolCall, envelope: Mapping[str, Any]) -> ToolResult:
         """The answer of an item as the model gets it: its data, bounded, with its pictures."""

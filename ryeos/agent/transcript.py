@@ -18,12 +18,12 @@ from lillux.digests import sha256_hex
 from lillux.foreign_text import without_control_characters
 from lillux.signing import compute_key_digest, verify_signature
 from lillux.values import dataclass
-from ryeos.agent.journal import AgentThread
 from ryeos.agent.prices import dollars
-from ryeos.graph.recording import plain_words, yaml_scalar
-from ryeos.graph.run_log import LoggedEvent
+from ryeos.agent.thread_state import AgentThread
+from ryeos.graph.run_pages import plain_words, yaml_scalar
+from ryeos.graph.transcript import LoggedEvent
 from ryeos.items.errors import RyeError
-from ryeos.trust.keys import SigningKey
+from ryeos.trust.signing_key import SigningKey
 
 FILE = "transcript.md"
 MAX_BYTES = 8 * 1024 * 1024
@@ -83,9 +83,6 @@ def verified(data: bytes, where: str, public_pem: bytes) -> str:
 
 def _digest(data: bytes) -> str:
     return sha256_hex(_PURPOSE + data)
-
-
-# --- parts ----------------------------------------------------------------------------------------
 
 
 def _header(said: TranscriptOf) -> Iterator[str]:
@@ -171,9 +168,6 @@ def _end(said: TranscriptOf) -> Iterator[str]:
     yield plain_words(said.mask(f"{said.state}{why}"))
     if ended and ended.outputs:
         yield _indented(said, _as_json(ended.outputs))
-
-
-# --- foreign text ---------------------------------------------------------------------------------
 
 
 def _quoted(said: TranscriptOf, text: str) -> str:

@@ -8,10 +8,10 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lillux.files import path_inside
+from lillux.contained_paths import path_inside
 from ryeos.items.context import Context
 from ryeos.items.errors import RyeError
-from ryeos.trust.sign import glob_matcher
+from ryeos.trust.sign_targets import glob_matcher
 
 _GLOB = frozenset("*?[")
 

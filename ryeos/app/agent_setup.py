@@ -15,21 +15,24 @@ from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.files import make_directory, remove_file, write_atomic
 from lillux.http.client import HttpClient
-from lillux.http.model import HttpClientError, HttpRequest, is_loopback, parse_address
+from lillux.http.errors import HttpClientError
+from lillux.http.model import HttpRequest
+from lillux.http.urls import is_loopback, parse_address
 from lillux.values import dataclass
 from ryeos.agent.dialects import load
 from ryeos.agent.exchange import Exchange, Unanswered, endpoint_of
 from ryeos.agent.ledger import Ledger
 from ryeos.agent.messages import Question, Request
 from ryeos.agent.providers import Model, Provider, Providers, Settings
-from ryeos.agent.purse import NextCall, Purse, Worst, worst_case
-from ryeos.app.agent_threads import provider_rules
+from ryeos.agent.purse import Purse, Worst
+from ryeos.agent.worst_case import NextCall, worst_case
+from ryeos.app.thread_models import provider_rules
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import AI_DIRECTORY, CREDENTIALS_FOLDER, Kind, Space
 from ryeos.run.credentials import FOLDER, Credential, host_of
 
 if TYPE_CHECKING:
-    from ryeos.trust.keys import SigningKey
+    from ryeos.trust.signing_key import SigningKey
 
 TRIAL_OUTPUT = 64
 """Tokens that the answer may have: some models think before they say one word."""
@@ -41,9 +44,6 @@ _OK = 200
 _NO_REDIRECTS = 0
 _SYSTEM = "Answer with one word."
 _QUESTION = "Say: ready"
-
-
-# --- which model ----------------------------------------------------------------------------------
 
 
 def cheap_model(provider: Provider, providers: Providers) -> Model:
@@ -110,7 +110,7 @@ def listed_models(client: HttpClient, provider: Provider) -> tuple[str, ...]:
 def model_of_server(provider: Provider, ids: Sequence[str], wanted: str) -> Model:
     """The model of a local server that is tried. Raises RyeError `MODEL_NOT_FOUND`."""
     if not ids or (wanted and wanted not in ids):
-        from lillux.text import likely_meant
+        from lillux.spelling import likely_meant
 
         meant = likely_meant(wanted, ids) if wanted else None
         found = ", ".join(ids[:20]) or "none"
@@ -120,9 +120,6 @@ def model_of_server(provider: Provider, ids: Sequence[str], wanted: str) -> Mode
             hint=f"did you mean {meant}?" if meant else "have the server load one, then try again",
         )
     return provider.model(wanted or ids[0])
-
-
-# --- one call -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,9 +189,6 @@ class Trial:
             output_tokens=used.output_tokens,
             spend=used.spend,
         )
-
-
-# --- what is stored -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

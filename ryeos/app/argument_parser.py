@@ -51,7 +51,7 @@ class Parser(argparse.ArgumentParser):
 
     def _likely_meant(self, typed: str, known: list[str]) -> str:
         """The known word that was meant, or ``""``."""
-        from lillux.text import likely_meant
+        from lillux.spelling import likely_meant
 
         # The dashes of all flags are alike: they say nothing of what was meant.
         bare = {one.lstrip("-"): one for one in known}

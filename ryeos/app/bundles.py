@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lillux.digests import compute_integrity
+from lillux.canonical_json import compute_integrity
 from lillux.errors import LilluxError
 from lillux.files import file_system_error, make_directory
 from lillux.signing import canonical_public_pem, compute_key_fingerprint, verify_signature
@@ -16,25 +16,23 @@ from ryeos.items.context import utc_now
 from ryeos.items.errors import ItemNotFoundError, RyeError, target_exists_error
 from ryeos.items.header_values import MAX_HEADER_BYTES
 from ryeos.items.refs import AI_DIRECTORY, SYSTEM, USER, ItemRef, Kind, Space, kind_of_directory
-from ryeos.items.yaml import parse_yaml, yaml_text
+from ryeos.items.yaml import parse_yaml
+from ryeos.items.yaml_text import yaml_text
+from ryeos.remote.bundle_installs import bundle_id_of, read_bundle_files
 from ryeos.remote.registry_bundles import (
     KEY_NAME,
     BundlePinMismatchError,
     CheckedBundle,
     bundle_content_error,
-    bundle_id_of,
-    read_bundle_files,
     verify_bundle_files,
 )
-from ryeos.remote.registry_settings import valid_bundle_id, valid_version
-from ryeos.sync.paths import item_source
+from ryeos.remote.registry_ids import valid_bundle_id, valid_version
+from ryeos.sync.item_files import item_source
 from ryeos.trust.bundles import Manifest, manifest_path, readable_manifest_name, verify_manifest
 from ryeos.trust.bundles_publish import publish_bundle
-from ryeos.trust.file_types import extract
-from ryeos.trust.sign import SignTarget, exclusions, targets_of_glob
+from ryeos.trust.extractors import extract
+from ryeos.trust.sign_targets import SignTarget, exclusions, targets_of_glob
 from ryeos.trust.signature import content_hash, decode, form_for, split
-
-# --- bundle checking ------------------------------------------------------------------------------
 
 _PREFIX = f"{AI_DIRECTORY}/"
 _TEXT_LIMIT = 2000
@@ -180,7 +178,6 @@ def _of(value: object, key: str) -> object:
     return value.get(key, "") if isinstance(value, dict) else ""
 
 
-# --- bundle making --------------------------------------------------------------------------------
 # Bundles made out of items, whole or not at all.
 #
 # (1) every item is verified, so that no foreign file is signed

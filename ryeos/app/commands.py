@@ -198,7 +198,7 @@ DAILY = (
     *("init", "import", "new", "sign", "approve", "verify", "run", "test", "search", "load"),
     *("graph run", "threads list", "mcp install", "doctor"),
 )
-# For rye itself, see `ryeos.run.thread_control`: no user types it, no help lists it.
+# For rye itself, see `ryeos.run.threads.start`: no user types it, no help lists it.
 HIDDEN = Table(PACKAGE, (("", (("_thread", "thread_runner.THREAD", "run a thread"),)),))
 _UPDATES = (
     "rye self update --check (this program), rye registry update (items), or: rye mcp refresh NAME"

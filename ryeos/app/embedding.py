@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.cancellation import Cancellation
 from lillux.store import Store
-from lillux.store_files import ObjectKind
+from lillux.store_layout import ObjectKind
 from lillux.values import dataclass, replace
 from ryeos import __version__
 from ryeos.app.workspace import Rye
@@ -20,7 +20,8 @@ from ryeos.items.errors import IntegrityError, ItemNotFoundError, RyeError
 from ryeos.items.refs import Kind, Location, Reference, parse_reference
 from ryeos.run import engine
 from ryeos.run.model import ChainElement, ExecutionRequest, ExecutionResult
-from ryeos.trust.bundles import discover, embedded_bundle, installed_bundles, own_bundle
+from ryeos.trust.bundles import discover, embedded_bundle, own_bundle
+from ryeos.trust.installed_bundles import installed_bundles
 
 if TYPE_CHECKING:
     from ryeos.items.refs import Space
@@ -61,9 +62,6 @@ def open_workspace(
         installed = installed_bundles(context.spaces.user, {one.label for one in spaces})
         context = replace(context, spaces=replace(context.spaces, bundles=(*spaces, *installed)))
     return Rye(context)
-
-
-# --- executor -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +142,6 @@ class PrimitiveExecutor:
         }
 
 
-# --- resolvers ------------------------------------------------------------------------------------
-
-
 class _KindResolver:
     """Finds items of one kind: project, then user, then bundles."""
 
@@ -187,9 +182,6 @@ class KnowledgeResolver(_KindResolver):
     kind = Kind.KNOWLEDGE
 
 
-# --- signatures -----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class ItemSignature:
     """Who signed an item, and what. ``fingerprint`` is None for an item of a bundle's manifest."""
@@ -227,7 +219,6 @@ class MetadataManager:
         return self.verify(str(reports[0].target.ref or item))
 
 
-# --- objects --------------------------------------------------------------------------------------
 # What a node answers under the same names, for a store of this machine: `ryeos.sync.entries`.
 
 
@@ -265,8 +256,8 @@ def collect_object_hashes(manifest: Mapping[str, Any], root: str | os.PathLike[s
 
     What is not in the store is named all the same. Raises ObjectChangedError.
     """
-    from lillux.store_files import ObjectMissingError
-    from ryeos.sync.objects import references_of
+    from lillux.store_errors import ObjectMissingError
+    from ryeos.sync.references import references_of
 
     store = Store(Path(root))
     waiting, found = list(references_of(dict(manifest))), dict[str, None]()
@@ -298,7 +289,7 @@ def import_objects(entries: Iterable[Mapping[str, str]], root: str | os.PathLike
     Raises IntegrityError, ObjectTooLargeError, FileSystemError.
     """
     from ryeos.sync.entries import decode
-    from ryeos.sync.objects import EntryError
+    from ryeos.sync.object_shapes import EntryError
 
     try:
         checked = [decode(entry) for entry in entries]

@@ -12,15 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.cancellation import Cancellation
 from lillux.values import dataclass, replace
+from ryeos.app.parameters import THREAD_ADDRESS
 from ryeos.app.progress import CallContext, ToolProgress
-from ryeos.app.verbs import (
-    THREAD_ADDRESS,
-    TOOLS,
-    boolean,
-    item_reference,
-    rye_of,
-    valid_arguments,
-)
+from ryeos.app.verb_arguments import boolean, item_reference, rye_of, valid_arguments
+from ryeos.app.verbs import TOOLS
 from ryeos.app.workspace import Rye
 from ryeos.items.context import Context
 from ryeos.items.errors import TOOL_FAILED, Answer, UnsupportedError, VerbArgumentError
@@ -28,7 +23,7 @@ from ryeos.items.refs import SYSTEM, ItemRef, Kind, Reference, parse_reference
 from ryeos.run.model import ExecutionRequest, ThreadRequest
 
 if TYPE_CHECKING:
-    from ryeos.run.thread_control import Program
+    from ryeos.run.threads.start import Program
 
 FORWARDED = ("load",)
 DRY_RUN = "dry_run"
@@ -70,9 +65,9 @@ def execute(
     run = _named_run(rye, values)
     if run:
         return _answer_of_run(rye, run, values, values.given)
-    wish = _wish(rye, values, is_here=values.given.get("target") == LOCAL)
+    wish = _options_from(rye, values, is_here=values.given.get("target") == LOCAL)
     kind, resolution = rye.kind_of(wish.reference)
-    wish = _steered(rye, wish, kind)  # (3)
+    wish = _without_dry_run_input(rye, wish, kind)  # (3)
     if "wait_s" in values and _can_go_on(wish, kind):
         wish = replace(wish, in_background=True)
     _validate_combination(wish, kind)  # (4)
@@ -184,8 +179,8 @@ def _cancelled(rye: Rye, reference: Reference, request: ExecutionRequest) -> Ans
     What an agent starts cannot read the key by which a runner is known to be this user's, so the
     tool itself would end none. Raises as `rye threads kill`.
     """
-    from ryeos.run.thread_control import GRACE_S, EndedThread, kill_thread
-    from ryeos.run.threads import short_thread_id
+    from ryeos.run.threads.end import GRACE_S, EndedThread, kill_thread
+    from ryeos.run.threads.ids import short_thread_id
 
     checked = rye.check(reference, request)
     if checked.exit_status:
@@ -231,7 +226,7 @@ def _named_run(rye: Rye, values: Mapping[str, Any]) -> str:
 
     Short or long, alone, behind the kind of its item, or as an address.
     """
-    from ryeos.run.threads import looks_like_thread_id
+    from ryeos.run.threads.ids import looks_like_thread_id
 
     named = str(values.get("item_id", ""))
     text = named.removeprefix(THREAD_ADDRESS)
@@ -252,7 +247,9 @@ def _answer_of_run(
 
     Raises VerbArgumentError, ThreadNotFoundError, AmbiguousThreadError.
     """
-    from ryeos.run.thread_control import ThreadLog, ended_envelope, seconds_of, wait_for
+    from ryeos.run.threads.log import ThreadLog
+    from ryeos.run.threads.start import ended_envelope, seconds_of
+    from ryeos.run.threads.watch import wait_for
 
     for name in given:
         if name not in _OF_RUNS and given[name] is not None:
@@ -281,7 +278,7 @@ def _answer_of_run(
 
 def _await_run(rye: Rye, started: Answer, wait_s: float) -> Answer:
     """The answer of a background run that ends in time, else that it runs."""
-    from ryeos.run.thread_control import wait_for
+    from ryeos.run.threads.watch import wait_for
 
     thread_id = started.envelope.get("thread_id")
     if not isinstance(thread_id, str):
@@ -302,7 +299,8 @@ def _elsewhere(
 ) -> Answer:
     """The answer of a remote. Raises what pushing and asking raise."""
     from ryeos.remote.link import RemoteEnvironment
-    from ryeos.remote.run import RemoteOptions, execute_on
+    from ryeos.remote.run import RemoteOptions
+    from ryeos.remote.run_answers import execute_on
 
     around = RemoteEnvironment(
         workspace=rye,
@@ -315,7 +313,7 @@ def _elsewhere(
     return execute_on(around, name or None, reference, request, options)
 
 
-def _wish(rye: Rye, values: Mapping[str, Any], *, is_here: bool) -> ExecuteOptions:
+def _options_from(rye: Rye, values: Mapping[str, Any], *, is_here: bool) -> ExecuteOptions:
     """What the values mean; ``is_here`` says that a caller asked for the target ``local``."""
     if values["action"] != "run":
         known = ", ".join(("run", *FORWARDED))
@@ -366,9 +364,9 @@ def _resumed(rye: Rye, values: Mapping[str, Any]) -> Reference:
 
 def _require_kept_inputs(parameters: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     """Raise VerbArgumentError for inputs that the resumed run would not look at."""
-    from ryeos.graph.model import taken_apart
+    from ryeos.graph.options import split_options
 
-    inputs, options = taken_apart(parameters, schema)
+    inputs, options = split_options(parameters, schema)
     if inputs and not options.override_inputs:
         raise VerbArgumentError(
             "parameters",
@@ -377,7 +375,7 @@ def _require_kept_inputs(parameters: Mapping[str, Any], schema: Mapping[str, Any
         )
 
 
-def _steered(rye: Rye, wish: ExecuteOptions, kind: Kind) -> ExecuteOptions:
+def _without_dry_run_input(rye: Rye, wish: ExecuteOptions, kind: Kind) -> ExecuteOptions:
     """The wish with ``dry_run`` taken out of the parameters, where it is no input of the item.
 
     Raises VerbArgumentError, and what looking at the item raises.
@@ -426,7 +424,6 @@ def _validate_combination(wish: ExecuteOptions, kind: Kind) -> None:
         )
 
 
-# --- forwarded ------------------------------------------------------------------------------------
 # ``execute`` with ``action: sign`` or ``load``: what belongs to another tool is handed to it.
 
 # What both take by the same name, and how sign got its space before it had `source`.

@@ -3,20 +3,15 @@
 What a call gets of its run: the run's id as its parent, every list of capabilities, one level less.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lillux.cancellation import Cancellation
-from lillux.digests import canonical_json, sha256_hex
-from lillux.errors import LilluxError, as_word
+from lillux.errors import LilluxError
 from lillux.values import replace
-from ryeos.graph.call import Lineage, Recordings
+from ryeos.graph.call import Lineage
+from ryeos.graph.capabilities import ALWAYS_ALLOWED, unlisted
 from ryeos.graph.commands import Act
-from ryeos.graph.model import ALWAYS_ALLOWED, Hook, unlisted
-from ryeos.graph.nodes import watching_hooks
-from ryeos.graph.recording import Ledger, RunNaming, WorkspaceRecordings
-from ryeos.graph.run_log import run_place
-from ryeos.graph.runner import Calls
 from ryeos.items.errors import (
     ItemNotFoundError,
     RyeError,
@@ -26,17 +21,13 @@ from ryeos.items.errors import (
 )
 from ryeos.items.refs import EXECUTABLE_KINDS, PROJECT, SYSTEM, USER, Kind, Reference
 from ryeos.items.rights import Rights
-from ryeos.run.calls import Materials
 from ryeos.run.model import ExecutionRequest, ThreadRequest
-from ryeos.run.threads import PARENT_VARIABLE
+from ryeos.run.threads.payload import PARENT_VARIABLE
 from ryeos.run.workspace import Workspace
-from ryeos.trust.config import merge_layers
 
 if TYPE_CHECKING:
     from ryeos.search.search import SearchRequest, SearchResult
 
-
-# --- calls ----------------------------------------------------------------------------------------
 
 AGENT = "rye/agent/threads/thread_directive"
 HERE = (None, "", "local")
@@ -44,7 +35,6 @@ HERE = (None, "", "local")
 
 _CONTINUED = "continued"
 _LOOK_S = 0.5
-
 
 Search = Callable[["SearchRequest"], "SearchResult"]
 """Finds the items of the workspace. Raises InvalidQueryError, VerbArgumentError."""
@@ -105,7 +95,8 @@ class WorkspaceCalls:
     def _elsewhere(self, act: Act, cancellation: Cancellation) -> Mapping[str, Any]:
         """A call that a remote makes. Raises UnsupportedError for all but ``execute``."""
         from ryeos.remote.link import RemoteEnvironment
-        from ryeos.remote.run import RemoteOptions, execute_on
+        from ryeos.remote.run import RemoteOptions
+        from ryeos.remote.run_answers import execute_on
 
         if act.primary != "execute":
             raise UnsupportedError(
@@ -131,8 +122,6 @@ class WorkspaceCalls:
                 agent={} if act.forks else None,
             ),
         ).envelope
-
-    # ------------------------------------------------------------------ execute
 
     def _execute(self, act: Act, cancellation: Cancellation) -> Mapping[str, Any]:
         reference = self._agent_for(act) or Reference(_kind(act), act.item_id)
@@ -215,7 +204,7 @@ class WorkspaceCalls:
         successor = data.get("continuation_thread_id")
         if not isinstance(successor, str):
             return envelope
-        from ryeos.run.thread_control import wait_for
+        from ryeos.run.threads.watch import wait_for
 
         thread = wait_for(self._workspace.threads, successor, 0)
         while not (thread.has_ended or cancellation.is_set):
@@ -224,8 +213,6 @@ class WorkspaceCalls:
         if not thread.has_ended:
             return {"status": "error", "error": f"{successor}: not waited for", "code": "CANCELLED"}
         return answer if isinstance(answer, dict) else envelope
-
-    # ------------------------------------------------------------------ fetch, sign
 
     def _fetch(self, act: Act) -> Mapping[str, Any]:
         source = act.params.get("source", "")
@@ -242,13 +229,8 @@ class WorkspaceCalls:
         }
 
     def _search(self, act: Act) -> Mapping[str, Any]:
-        from ryeos.search.search import (
-            DEFAULT_LIMIT,
-            LOCAL_TIERS,
-            MAX_LIMIT,
-            SearchRequest,
-            parse_scope,
-        )
+        from ryeos.search.scope import parse_scope
+        from ryeos.search.search import DEFAULT_LIMIT, LOCAL_TIERS, MAX_LIMIT, SearchRequest
 
         scope = parse_scope(_text("scope", act.params.get("scope", "")))
         source = _text("source", act.params.get("source", ""))
@@ -276,7 +258,8 @@ class WorkspaceCalls:
         return {"status": "success", "results": hits, "total": found.total}
 
     def _sign(self, act: Act) -> Mapping[str, Any]:
-        from ryeos.trust.sign import Signer, targets_of_reference
+        from ryeos.trust.sign import Signer
+        from ryeos.trust.sign_targets import targets_of_reference
 
         space = self._workspace.space(_text("source", act.params.get("source", PROJECT)))
         targets = targets_of_reference(Reference(_kind(act), act.item_id), space)
@@ -300,89 +283,3 @@ def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise VerbArgumentError(name, f"expected text, found {value!r:.60}")
     return value
-
-
-# --- environment ----------------------------------------------------------------------------------
-# What runs of graphs need of a workspace. See `ryeos.graph.call.GraphEnvironment`.
-
-HOOKS_PATH = "agent/hook_conditions.yaml"
-# What may decide how a tool behaves beside the tool: a part of the key of kept results.
-BEHAVIOUR_PATHS = ("agent/agent.yaml", "agent/resilience.yaml", "agent/coordination.yaml")
-
-
-class WorkspaceEnvironment:
-    """See `ryeos.graph.call.GraphEnvironment`."""
-
-    def __init__(self, workspace: Workspace, search: "Search") -> None:
-        self._workspace, self._search = workspace, search
-
-    def lineage(self, materials: Materials) -> Lineage:
-        """Of the graph that calls this one, else of the thread that has started this process."""
-        request = materials.request
-        if request.grants:
-            return Lineage(grants=request.grants, depth=request.depth)
-        parent_id = self._parent_of(materials)
-        if not parent_id:
-            return Lineage(depth=request.depth)
-        return self._ledger().lineage_of(parent_id)
-
-    def given_to(self, run_id: str) -> Lineage:
-        """Of an earlier run: what its starter left it."""
-        return self._ledger().given_to(run_id)
-
-    def hooks(self) -> Sequence[Hook]:
-        """Those of ``agent/hook_conditions.yaml``.
-
-        They decide what is run, and with which parameters: those of a project need a signature.
-        """
-        found = self._workspace.config.layers(HOOKS_PATH)
-        layers = [layer for layer in found if layer.is_signed or layer.label != PROJECT]
-        for layer in found:
-            if layer not in layers:
-                command = f"rye sign {as_word(layer.path)}"
-                self._workspace.warn(f"hooks are not called, as they are not signed: {command}")
-        entries = merge_layers(layers).get("hooks") if layers else None
-        return watching_hooks(entries) if isinstance(entries, list) else ()
-
-    def recordings(self, materials: Materials) -> Recordings:
-        """In the ``state`` folder of the project, else of user space."""
-        naming = RunNaming(
-            chosen_id=materials.request.run_id,
-            parent_id=self._parent_of(materials),
-            is_inner=bool(materials.request.grants),
-        )
-        return WorkspaceRecordings(self._workspace, self._ledger(), naming, self._behaviour)
-
-    def calls(self, run_id: str, lineage: Lineage, materials: Materials) -> Calls:
-        """What makes the calls of a run."""
-        return WorkspaceCalls(
-            self._workspace,
-            run_id,
-            lineage,
-            search=self._search,
-            extra_env=materials.request.extra_env,
-            use_lockfile=materials.request.use_lockfile,
-            callers=tuple(filter(None, [materials.rights.rights])),
-            known_texts=materials.request.known_texts,
-        )
-
-    def _parent_of(self, materials: Materials) -> str:
-        """The thread that has started this run, ``""`` if absent."""
-        request, env = materials.request, self._workspace.context.process_env
-        parent_id = request.extra_env.get(PARENT_VARIABLE) or env.get(PARENT_VARIABLE, "")
-        if parent_id and parent_id == request.run_id:  # its own runner
-            return self._ledger().parent_of(parent_id)
-        return parent_id
-
-    def _ledger(self) -> Ledger:
-        workspace = self._workspace
-        place = run_place(workspace.context.spaces)
-        return Ledger(workspace.threads, workspace.runner_seals, place, workspace.warn)
-
-    def _behaviour(self) -> str:
-        read: Mapping[str, Any] = {
-            path: merge_layers(layers)
-            for path in (*BEHAVIOUR_PATHS, HOOKS_PATH)
-            if (layers := self._workspace.config.layers(path))
-        }
-        return sha256_hex(canonical_json(dict(read)))

@@ -7,31 +7,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lillux.contained_paths import is_inside
 from lillux.errors import LilluxError
 from lillux.fields import ABSENT
-from lillux.files import is_inside
 from lillux.values import dataclass, replace
-from ryeos.app.verbs import (
-    DEFAULT_WINDOW,
-    REGISTRY,
-    THREAD_ADDRESS,
-    TOOLS,
-    item_reference,
-    project_of,
-    rye_of,
-    valid_arguments,
-)
+from ryeos.app.parameters import DEFAULT_WINDOW, REGISTRY, THREAD_ADDRESS
+from ryeos.app.verb_arguments import item_reference, project_of, rye_of, valid_arguments
+from ryeos.app.verbs import TOOLS
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import Answer, RyeError, VerbArgumentError
 from ryeos.items.header_values import MetadataError
 from ryeos.items.refs import ItemRef, Kind, Location, Reference, Resolution, id_gives_rights
 from ryeos.items.rendering import input_schema
 from ryeos.items.specs import header_field, tool_spec
-from ryeos.trust.file_types import extract
+from ryeos.trust.extractors import extract
 from ryeos.trust.resolver import folders_below
 from ryeos.trust.verify import VerifiedItem
 
-# --- siblings -------------------------------------------------------------------------------------
 # The files that lie around a tool and belong to it: those of its anchor folder.
 
 MAX_SIBLINGS = 1000
@@ -75,8 +67,6 @@ def siblings_of(rye: Rye, location: Location) -> tuple[Sibling, ...]:
     ]
     return tuple(found[:MAX_SIBLINGS])
 
-
-# --- load -----------------------------------------------------------------------------------------
 
 MAX_NAMED_SIBLINGS = 10
 _KEPT_METADATA = ("version", "description", "title", "tool_type", "entry_type", "tags", "author")
@@ -130,7 +120,9 @@ def load(rye: Rye, arguments: Mapping[str, object]) -> Answer:
 
 def _require_no_thread(rye: Rye, values: Mapping[str, Any]) -> None:
     """Refuse the bare id of a run, which names no item. Raises RyeError `ITEM_NOT_FOUND`."""
-    from ryeos.run.threads import FORK, ThreadNotFoundError, looks_like_thread_id
+    from ryeos.run.threads.errors import ThreadNotFoundError
+    from ryeos.run.threads.ids import looks_like_thread_id
+    from ryeos.run.threads.payload import FORK
 
     text = str(values["item_id"])
     for kind in Kind:
@@ -280,9 +272,6 @@ def _input_schema(
         return input_schema(item.text)
     except MetadataError:
         return None
-
-
-# --- copying --------------------------------------------------------------------------------------
 
 
 def _copy_item(

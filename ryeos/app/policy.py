@@ -27,7 +27,7 @@ from lillux.values import dataclass
 from ryeos.items.errors import RyeError, UsageError
 from ryeos.items.refs import RUN_COMMANDS, USER, ItemRef, Kind
 from ryeos.trust.config import ConfigReader
-from ryeos.trust.sign import glob_matcher
+from ryeos.trust.sign_targets import glob_matcher
 
 POLICY_PATH = "agents/policy.yaml"
 _KEYS = {"version", "category", "description", "sign", "shells", "rules", "tools", "projects"}

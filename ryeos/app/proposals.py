@@ -20,7 +20,7 @@ from ryeos.app.workspace import Rye
 from ryeos.items.context import utc_now
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import Kind, Space, id_gives_rights
-from ryeos.trust.sign import ReadItem, SignTarget, read_item, target_of_path
+from ryeos.trust.sign_targets import ReadItem, SignTarget, read_item, target_of_path
 
 PROPOSALS_FOLDER = "state/proposals"
 MAX_PROPOSAL_BYTES = 64 * 1024

@@ -7,14 +7,16 @@ spaces leaves the machine.
 from collections.abc import Mapping
 from typing import Any
 
-from ryeos.app.verbs import ALL, REGISTRY, project_of
+from ryeos.app.parameters import ALL, REGISTRY
+from ryeos.app.verb_arguments import project_of
 from ryeos.app.workspace import Rye
 from ryeos.items.context import utc_now
 from ryeos.items.errors import Answer, VerbArgumentError
 from ryeos.items.refs import Kind, Reference
+from ryeos.remote.placed_items import ItemPlacer, Replace
 from ryeos.remote.registry import open_registry, registries_of
-from ryeos.remote.registry_items import ItemPlacer, PulledItem, Replace, verify_pulled
-from ryeos.remote.registry_settings import published_ref, valid_version
+from ryeos.remote.registry_ids import published_ref, valid_version
+from ryeos.remote.registry_items import PulledItem, verify_pulled
 
 _LOCAL_ONLY = ("fields", "filters", "fuzzy", "proximity")
 _NOT_YET = "it does not run yet: read it, then sign it with the tool sign"

@@ -24,7 +24,9 @@ from ryeos.app.workspace import Rye
 from ryeos.items.refs import Kind, Space
 from ryeos.items.rights import LOOPBACK, Rights
 from ryeos.items.specs import tool_spec
-from ryeos.trust.sign import ReadItem, SignReport, SignTarget, is_module, validate_item, version_in
+from ryeos.trust.item_rules import is_module, validate_item, version_in
+from ryeos.trust.sign import SignReport
+from ryeos.trust.sign_targets import ReadItem, SignTarget
 from ryeos.trust.signature import MAX_ITEM_BYTES, split
 from ryeos.trust.skill_files import FurtherFile, further_files
 
@@ -221,9 +223,6 @@ def _files_of_task(item: ReadItem) -> Iterator[FurtherFile]:
     yield from further_files(said, item.target.space.base)
 
 
-# --- facts ----------------------------------------------------------------------------------------
-
-
 def _facts(
     rye: Rye, item: ReadItem, before: SignedLast | None, wanted_by: str
 ) -> Iterator[tuple[str, str]]:
@@ -300,7 +299,7 @@ def rights_words(rye: Rye, target: SignTarget, header: Mapping[str, Any]) -> str
 
 def _undeclared_words(rye: Rye) -> str:
     """What an item may do that declares no rights, by the level of this user."""
-    from ryeos.run.confinement import Level, policy_of
+    from ryeos.run.sandbox_policy import Level, policy_of
 
     try:
         level = policy_of(rye.config, rye.context).level
@@ -333,9 +332,6 @@ def _words(entries: Sequence[str] | None, verb: str, anything: str, nothing: str
     if entries is None:
         return anything
     return f"{verb} {', '.join(entries)}" if entries else nothing
-
-
-# --- signed last ----------------------------------------------------------------------------------
 
 
 def keep_signed(user: Space, reports: Sequence[SignReport]) -> None:

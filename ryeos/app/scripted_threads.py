@@ -13,22 +13,23 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.cancellation import Cancellation
 from ryeos.agent.dialects.wire import parsed_object
-from ryeos.agent.journal import AgentThread, Ended, Start
 from ryeos.agent.ledger import GrantedLedger
+from ryeos.agent.means import DayLedger, Model
 from ryeos.agent.messages import Answer as ModelAnswer
 from ryeos.agent.messages import End, Piece, Question, Request, Results, ToolCall, Usage
+from ryeos.agent.offers import RETURN
 from ryeos.agent.prices import Price
 from ryeos.agent.records import AgentRecords
-from ryeos.agent.thread import DayLedger, Model
-from ryeos.agent.tools import RETURN
-from ryeos.app.agent_threads import AgentThreads, ThreadWish
+from ryeos.agent.thread_state import AgentThread, Ended, Start
+from ryeos.app.agent_threads import AgentThreads
 from ryeos.app.thread_log import Following
+from ryeos.app.thread_workspace import ThreadWish
 from ryeos.items.errors import RyeError, error_envelope
 from ryeos.items.refs import Reference
 
 if TYPE_CHECKING:
     from ryeos.agent.exchange import Unanswered
-    from ryeos.app.agent_threads import ThreadWorkspace
+    from ryeos.app.thread_workspace import ThreadWorkspace
 
 _BYTES_OF_A_TOKEN = 4
 _EXECUTE = "execute"
@@ -139,7 +140,7 @@ class _ScriptedThreads(AgentThreads):
 
 
 class _ScriptedModel:
-    """See `ryeos.agent.thread.Model`."""
+    """See `ryeos.agent.means.Model`."""
 
     def __init__(self, script: _Script, start: Start) -> None:
         self._script, self._turns = script, 0

@@ -7,32 +7,16 @@ from typing import Any
 
 from lillux.errors import LilluxError
 from lillux.values import replace
-from ryeos.app.verbs import (
-    ALL,
-    LOAD_ONLY,
-    LOCAL,
-    REGISTRY,
-    SEARCH_ONLY,
-    TOOLS,
-    project_of,
-    rye_of,
-    valid_arguments,
-)
+from ryeos.app.parameters import ALL, LOAD_ONLY, LOCAL, REGISTRY, SEARCH_ONLY
+from ryeos.app.verb_arguments import project_of, rye_of, valid_arguments
+from ryeos.app.verbs import TOOLS
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import Answer, InvalidQueryError, VerbArgumentError
 from ryeos.items.refs import EXECUTABLE_KINDS, ItemRef, Kind, Reference, is_part, parse_reference
-from ryeos.search.index import parse_item, preview
-from ryeos.search.search import (
-    DEFAULT_LIMIT,
-    LOCAL_TIERS,
-    Hit,
-    SearchRequest,
-    SearchResult,
-    SearchScope,
-    SortBy,
-    parse_scope,
-    wants_verification,
-)
+from ryeos.search.filters import wants_verification
+from ryeos.search.records import parse_item, preview
+from ryeos.search.scope import SearchScope, parse_scope
+from ryeos.search.search import DEFAULT_LIMIT, LOCAL_TIERS, Hit, SearchRequest, SearchResult, SortBy
 from ryeos.search.search import search as find
 from ryeos.trust.resolver import suggestions
 
@@ -148,9 +132,6 @@ def _option(values: Mapping[str, Any], name: str, default: int, most: int) -> in
     return distance if enabled else None
 
 
-# --- the answer -----------------------------------------------------------------------------------
-
-
 def _envelope(
     rye: Rye,
     values: Mapping[str, Any],
@@ -263,7 +244,6 @@ def _verified_fields(rye: Rye, hit: Hit) -> dict[str, Any]:
     return {"verified": item.verified}
 
 
-# --- fetch ----------------------------------------------------------------------------------------
 # ``fetch``: `load` with an id, `search` with a query.
 
 

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from lillux.cancellation import Cancellation
+from lillux.dotenv_files import read_dotenv
+from lillux.env_resolver import ResolvedEnv
 from lillux.errors import LilluxError
-from lillux.interpreters import ResolvedEnv
 from lillux.mcp_client.versions import AllowedVersions
 from lillux.templating import Names
 from lillux.values import dataclass, replace
-from lillux.variables import read_dotenv
 from ryeos.app.workspace import Rye
 from ryeos.imports.plan import ProposedItem
 from ryeos.imports.server_items import SERVER_FOLDER
@@ -25,19 +25,15 @@ from ryeos.items.refs import Space
 from ryeos.items.specs import tool_spec
 from ryeos.items.yaml import parse_yaml
 from ryeos.run.anchor import Anchor
-from ryeos.run.calls import MappedResult
 from ryeos.run.command import max_output_bytes
-from ryeos.run.confinement import CallRights, Level, PathFiller, SandboxPolicy, policy_of
-from ryeos.run.mcp import (
-    McpStdioCall,
-    ServerConfig,
-    Variables,
-    server_environment,
-    server_variables,
-    started_server,
-)
+from ryeos.run.confinement import CallRights, PathFiller
+from ryeos.run.mcp import McpStdioCall, server_variables
+from ryeos.run.mcp_config import ServerConfig, Variables
+from ryeos.run.mcp_program import server_environment, started_server
 from ryeos.run.model import ChainElement, Invocation
+from ryeos.run.outcomes import MappedResult
 from ryeos.run.refusals import header_line
+from ryeos.run.sandbox_policy import Level, SandboxPolicy, policy_of
 from ryeos.run.silent_servers import SilentServer
 
 MAX_TRIALS = 20

@@ -12,13 +12,13 @@ from typing import Any
 
 from lillux.errors import LilluxError
 from lillux.schema import violations
-from ryeos.app.graph_calls import HOOKS_PATH
+from ryeos.app.graph_environment import HOOKS_PATH
 from ryeos.app.policy import POLICY_PATH, policy_from
 from ryeos.app.workspace import ALIASES_PATH, INTEGRITY_PATH
 from ryeos.items.refs import USER
-from ryeos.items.specs import FOREIGN, closest
-from ryeos.remote import registry_settings, settings
-from ryeos.run import confinement, credentials
+from ryeos.items.unknown_keys import FOREIGN, closest
+from ryeos.remote import registry_settings, remote_values
+from ryeos.run import credentials, sandbox_policy
 from ryeos.sync.rules import rules_of
 from ryeos.trust.config import Layer
 
@@ -48,7 +48,7 @@ _LIMITS = _only(timeout=_NUMBER, max_steps=_NUMBER, max_concurrency=_NUMBER)
 
 # Path below ``.ai/config`` -> what the file may say beside what it says about itself.
 SETTINGS: Mapping[str, Mapping[str, _Schema]] = {
-    settings.CONFIG_PATH: {
+    remote_values.CONFIG_PATH: {
         "project_path": _TEXT,
         "project_name": _TEXT,
         "defaults": _only(timeout=_NUMBER),
@@ -86,7 +86,7 @@ SETTINGS: Mapping[str, Mapping[str, _Schema]] = {
         "prefixes": _TEXTS,
         "directives": _mapping_of(_TEXT),
     },
-    confinement.POLICY_PATH: {
+    sandbox_policy.POLICY_PATH: {
         "level": {"type": ["string", "boolean", "null"]},
         "limits": {"type": ["object", "null"]},
         "rules": {"type": ["array", "null"]},
@@ -171,7 +171,7 @@ def _unreadable(relative: str, values: Mapping[str, Any]) -> Iterator[str]:
     """What the readers of the file say of values that have the right form."""
     try:
         match relative:
-            case settings.CONFIG_PATH:
+            case remote_values.CONFIG_PATH:
                 yield from _unreadable_remotes(values.get("remotes") or {})
             case registry_settings.CONFIG_PATH:
                 layer = Layer(USER, Path(relative), values)
@@ -182,8 +182,8 @@ def _unreadable(relative: str, values: Mapping[str, Any]) -> Iterator[str]:
                 rules_of([(relative, values)])
             case "agents/policy.yaml":
                 policy_from(values)
-            case confinement.POLICY_PATH:
-                confinement.policy_from(values)
+            case sandbox_policy.POLICY_PATH:
+                sandbox_policy.policy_from(values)
     except LilluxError as error:
         yield str(error)
 
@@ -191,11 +191,11 @@ def _unreadable(relative: str, values: Mapping[str, Any]) -> Iterator[str]:
 def _unreadable_remotes(remotes: Mapping[str, Any]) -> Iterator[str]:
     for name, said in remotes.items():
         with _as_issue() as issues:
-            settings.valid_remote_name(name)
+            remote_values.valid_remote_name(name)
         yield from issues
         for key, value in (said or {}).items():
             with _as_issue() as issues:
-                settings.validate_setting(f"remotes.{name}", key, value)
+                remote_values.validate_setting(f"remotes.{name}", key, value)
             yield from issues
 
 
@@ -228,12 +228,13 @@ def directive_problems(text: str) -> Iterator[str]:
 
     Raises MetadataError.
     """
-    from ryeos.items.markdown import FIELDS, metadata_children, read_directive_element
+    from ryeos.items.directive_xml import read_directive_element
+    from ryeos.items.directives import DIRECTIVE_FIELDS, metadata_children
 
     _, root = read_directive_element(text)
     yield from _slips("directive: ", root.attributes, ("name", "version", "extends"))
     yield from _slips("directive: ", [child.tag for child in root.children], _DIRECTIVE_PARTS)
-    yield from _slips("metadata: ", metadata_children(root), tuple(sorted(FIELDS)))
+    yield from _slips("metadata: ", metadata_children(root), tuple(sorted(DIRECTIVE_FIELDS)))
     for part in root.children:
         if part.tag in ("inputs", "outputs"):
             for child in part.children:

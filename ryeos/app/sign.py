@@ -6,17 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from lillux.cancellation import Cancellation
+from lillux.contained_paths import safe_join
 from lillux.errors import LilluxError
-from lillux.files import make_directory, read_bytes, remove_file, safe_join, write_atomic
+from lillux.files import make_directory, read_bytes, remove_file, write_atomic
 from lillux.values import dataclass, replace
-from ryeos.app.verbs import (
-    TOOLS,
+from ryeos.app.verb_arguments import (
     item_reference,
     plain_reference,
     project_of,
     rye_of,
     valid_arguments,
 )
+from ryeos.app.verbs import TOOLS
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import (
     Answer,
@@ -39,23 +40,19 @@ from ryeos.items.refs import (
     parse_reference,
 )
 from ryeos.items.replaced import keep_replaced
-from ryeos.items.specs import ToolSpec, misspelt_keys, tool_spec
+from ryeos.items.specs import ToolSpec, tool_spec
+from ryeos.items.unknown_keys import misspelt_keys
 from ryeos.run.chain import PACKAGES_MARK
 from ryeos.run.primitives import PRIMITIVES
+from ryeos.trust.item_rules import ValidItem, examine_item, is_module, require_no_issues
 from ryeos.trust.resolver import candidates, is_regular_file
-from ryeos.trust.sign import (
+from ryeos.trust.sign import Signer, SignReport, require_writable
+from ryeos.trust.sign_targets import (
     GLOB_CHARACTERS,
     ReadItem,
-    Signer,
-    SignReport,
     SignTarget,
-    ValidItem,
-    examine_item,
     exclusions,
-    is_module,
     read_item,
-    require_no_issues,
-    require_writable,
     target_of_path,
     targets_of_glob,
     targets_of_reference,
@@ -448,7 +445,7 @@ class RunRules:
         elif target.kind is not Kind.TOOL:
             yield from () if valid.issues else _issues_of_text(target, valid)  # else said twice
         elif target.ref and target.ref.is_test:
-            from ryeos.app.item_tests import read_case_text
+            from ryeos.app.case_files import read_case_text
 
             read_case_text(decode(item.data, where), target.ref.id, where)
         elif _is_tool(target, valid):
@@ -473,7 +470,8 @@ class RunRules:
         text = valid.signed.body if valid.signed and target.path.suffix == ".py" else ""
         if PACKAGES_MARK not in text:
             return
-        from ryeos.run.packages import Installer, list_path, list_text, read_block
+        from ryeos.run.package_installer import Installer
+        from ryeos.run.packages import list_path, list_text, read_block
 
         block = read_block(text, str(target.path))
         if block is None or target.ref is None or not self._writes:

@@ -11,8 +11,8 @@ from lillux.files import create_file, make_directory
 from lillux.foreign_text import one_line
 from lillux.values import dataclass
 from ryeos.app.workspace import Rye
+from ryeos.items.directives import parse_directive
 from ryeos.items.errors import UsageError, target_exists_error
-from ryeos.items.markdown import parse_directive
 from ryeos.items.refs import Kind, Location, Reference
 from ryeos.trust.resolver import locations
 from ryeos.trust.signature import MAX_ITEM_BYTES
@@ -75,9 +75,6 @@ def _manifest(location: Location) -> SkillManifest | None:
         return manifest_of(read_bytes(location.path, MAX_ITEM_BYTES).decode())
     except (OSError, LilluxError, UnicodeError):
         return None
-
-
-# --- export ---------------------------------------------------------------------------------------
 
 
 def export_skill(rye: Rye, reference: Reference, folder: Path) -> list[Path]:

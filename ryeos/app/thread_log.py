@@ -16,8 +16,8 @@ from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
 from lillux.foreign_text import one_line, without_control_characters
 from lillux.values import dataclass, field, replace
-from ryeos.agent.journal import ACTIVE
 from ryeos.agent.messages import Piece
+from ryeos.agent.thread_state import ACTIVE
 from ryeos.app.progress import EVENT_WORDS
 from ryeos.items.errors import RyeError
 
@@ -163,9 +163,6 @@ class _Log:
     def _end_line(self) -> None:
         if self._is_in_line:
             self.write("\n")
-
-
-# --- reading --------------------------------------------------------------------------------------
 
 
 def log_of(records: "AgentRecords", thread_id: str, *, follow: bool) -> Iterator[str]:

@@ -41,8 +41,6 @@ def topic_text(topic: str) -> str:
     return data.decode("utf-8")
 
 
-# --- topics ---------------------------------------------------------------------------------------
-
 MAX_CHARACTERS = 4000
 OVERVIEW = "overview"
 

@@ -13,17 +13,12 @@ from time import perf_counter, time_ns
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from lillux.cancellation import Cancellation
+from lillux.contained_paths import safe_join
 from lillux.fields import ABSENT
-from lillux.files import create_file, make_directory, read_bytes, safe_join, write_atomic
+from lillux.files import create_file, make_directory, read_bytes, write_atomic
 from lillux.process.model import ProcessRunner
 from lillux.values import replace
-from ryeos.items.context import (
-    CONFINE_VARIABLE,
-    Context,
-    cache_place,
-    log_warning,
-    named_project,
-)
+from ryeos.items.context import CONFINE_VARIABLE, Context, cache_place, log_warning, named_project
 from ryeos.items.errors import (
     Answer,
     IntegrityError,
@@ -59,17 +54,17 @@ from ryeos.trust.verify import Coverage, Target, VerifiedItem, Verifier, require
 from ryeos.trust.versions import Edition
 
 if TYPE_CHECKING:  # a run of a tool needs neither
-    from ryeos.app.agent_threads import Payer, ThreadSource
+    from ryeos.app.thread_workspace import Payer, ThreadSource
     from ryeos.run.functions import FunctionHost
     from ryeos.run.receipts import Receipts
-    from ryeos.run.thread_control import Program
-    from ryeos.run.thread_registry import ThreadRegistry
-    from ryeos.run.threads import RunnerSeals
+    from ryeos.run.threads.registry import ThreadRegistry
+    from ryeos.run.threads.seals import RunnerSeals
+    from ryeos.run.threads.start import Program
     from ryeos.search.catalog import Catalog
     from ryeos.search.search import SearchRequest, SearchResult
-    from ryeos.trust.keys import SigningKey
-    from ryeos.trust.sign import AuditReport
+    from ryeos.trust.audit import AuditReport
     from ryeos.trust.signature import Signature
+    from ryeos.trust.signing_key import SigningKey
     from ryeos.trust.skill_files import Skill
 
 __all__ = ["Rye"]
@@ -158,14 +153,14 @@ class Rye:
         )
 
     def _graph_call(self, materials: Materials, on_step: OnStep | None) -> Call:
-        from ryeos.app.graph_calls import WorkspaceEnvironment
+        from ryeos.app.graph_environment import WorkspaceEnvironment
         from ryeos.graph.call import GraphCall
 
         self._keep_functions_warm()
         return GraphCall(materials, WorkspaceEnvironment(self, self.search_items), on_step)
 
     def _thread_call(self, materials: Materials) -> Call:
-        from ryeos.app.agent_threads import ThreadCall
+        from ryeos.app.thread_calls import ThreadCall
 
         return ThreadCall(self, materials)
 
@@ -466,7 +461,7 @@ class Rye:
         kind, resolution = self.kind_of(reference, request.resolution)
         if kind is not Kind.TOOL:
             if request.thread:
-                from ryeos.agent.purse import read_limits
+                from ryeos.agent.limits import read_limits
 
                 read_limits(request.thread.limits, "limit_overrides")
             return self.execute(reference, replace(dry, thread=None))
@@ -477,9 +472,9 @@ class Rye:
 
         What can be refused is refused here, as `execute` would.
         """
-        from ryeos.graph.run_log import new_run_id
+        from ryeos.graph.run_places import new_run_id
         from ryeos.run.primitives import is_graph
-        from ryeos.run.thread_control import (
+        from ryeos.run.threads.start import (
             NOT_KNOWN,
             Owner,
             owner_of,
@@ -547,8 +542,8 @@ class Rye:
     @cached_property
     def threads(self) -> "ThreadRegistry":
         """The background runs of this context."""
-        from ryeos.run.thread_registry import ThreadRegistry
-        from ryeos.run.threads import threads_place
+        from ryeos.run.threads.place import threads_place
+        from ryeos.run.threads.registry import ThreadRegistry
 
         return ThreadRegistry(threads_place(self.context.spaces))
 
@@ -561,7 +556,7 @@ class Rye:
     @property
     def runner_seals(self) -> "RunnerSeals":
         """What shows that a process is a runner of this user's."""
-        from ryeos.run.threads import RunnerSeals
+        from ryeos.run.threads.seals import RunnerSeals
 
         return RunnerSeals(self.context.spaces.user.ai)
 
@@ -571,7 +566,7 @@ class Rye:
         location = resolution.location
         item = self.verifier.verify_location(location)
         if item.identity is None and location.space.tier != SYSTEM:
-            from ryeos.trust.file_types import extract
+            from ryeos.trust.extractors import extract
 
             ref, where, added = location.ref, str(location.path), location.file_type
             header = extract(ref.kind, location.suffix, item.text, where, added)
@@ -632,7 +627,7 @@ class Rye:
 
     def audit(self, targets: list[Target]) -> "list[AuditReport]":
         """The state of each target."""
-        from ryeos.trust.sign import audit
+        from ryeos.trust.audit import audit
 
         return list(audit(targets, self.verifier, self._require_pinned))
 
@@ -660,7 +655,7 @@ class Rye:
             return
         from ryeos.items.specs import header_field
         from ryeos.run.chain import require_rights_read
-        from ryeos.trust.file_types import extract
+        from ryeos.trust.extractors import extract
 
         at = item.target
         header = item.header or extract(at.kind, at.suffix, item.text, str(at.path), at.file_type)
@@ -671,8 +666,8 @@ class Rye:
         """The version of a verified item: of its identity line, else of its header."""
         if item.identity:
             return item.identity.version
-        from ryeos.trust.file_types import extract
-        from ryeos.trust.sign import version_in
+        from ryeos.trust.extractors import extract
+        from ryeos.trust.item_rules import version_in
 
         where, added = str(location.path), location.file_type
         return version_in(extract(location.ref.kind, location.suffix, item.text, where, added))
@@ -707,8 +702,8 @@ class Rye:
 
     def signing_key(self) -> "SigningKey":
         """The user's private key at work. Raises NoSigningKeyError, KeyMismatchError, PemError."""
-        from lillux.signing import KeyNotFoundError
-        from ryeos.trust.keys import own_key
+        from lillux.key_files import KeyNotFoundError
+        from ryeos.trust.signing_key import own_key
 
         if self._signing_key:
             return self._signing_key

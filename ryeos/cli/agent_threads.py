@@ -12,23 +12,28 @@ from lillux.errors import LilluxError
 from lillux.foreign_text import one_line, without_control_characters
 from lillux.values import dataclass, replace
 from lillux.wording import counted
-from ryeos.agent.journal import COMPLETED, Ended, after, begun
+from ryeos.agent.journal import after, begun
+from ryeos.agent.limits import read_limits
 from ryeos.agent.messages import Piece
 from ryeos.agent.prices import dollars
-from ryeos.agent.purse import read_limits
 from ryeos.agent.records import AgentRecords
-from ryeos.app.agent_threads import AgentThreads, answer_of, row_of, status_of, used_in_all
+from ryeos.agent.thread_state import COMPLETED, Ended
+from ryeos.app.agent_threads import AgentThreads, row_of, status_of
 from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.output import utc_text
 from ryeos.app.progress import EVENT_WORDS
+from ryeos.app.thread_answers import answer_of, used_in_all
 from ryeos.app.thread_log import LOG, Following
 from ryeos.cli.session import Session
 from ryeos.items.errors import Answer, RyeError, UsageError
 from ryeos.run.model import ExecutionRequest, ThreadRequest
-from ryeos.run.threads import FORK, Thread, ThreadNotFoundError, find_thread_id, time_text
+from ryeos.run.threads.errors import ThreadNotFoundError
+from ryeos.run.threads.ids import find_thread_id
+from ryeos.run.threads.payload import FORK
+from ryeos.run.threads.thread import Thread, time_text
 
 if TYPE_CHECKING:
-    from ryeos.graph.run_log import LoggedEvent
+    from ryeos.graph.transcript import LoggedEvent
     from ryeos.items.refs import Reference
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}

@@ -25,21 +25,19 @@ from ryeos.cli.session import Session
 from ryeos.items.context import utc_now
 from ryeos.items.errors import ItemNotFoundError, UsageError, target_exists_error
 from ryeos.items.refs import PROJECT, SYSTEM, USER
-from ryeos.remote.registry_bundles import (
+from ryeos.remote.bundle_installs import (
     BundleState,
-    CheckedBundle,
     Installation,
     InstalledBundles,
     bundle_id_in,
     bundle_id_of,
-    fetched_bundle,
-    push_bundle,
     read_bundle_archive,
     read_bundle_files,
-    verify_bundle_files,
     write_bundle_files,
 )
-from ryeos.remote.registry_settings import is_bundle_id, valid_bundle_id, valid_version
+from ryeos.remote.bundle_publishing import fetched_bundle, push_bundle
+from ryeos.remote.registry_bundles import CheckedBundle, verify_bundle_files
+from ryeos.remote.registry_ids import is_bundle_id, valid_bundle_id, valid_version
 from ryeos.trust.keys import require_user_space
 from ryeos.trust.store import typed_fingerprint
 

@@ -11,8 +11,8 @@ from ryeos.cli.session import Session
 from ryeos.items.errors import ItemNotFoundError, UsageError, no_project_error
 from ryeos.items.refs import Kind
 from ryeos.run.anchor import anchor_of
-from ryeos.run.chain import ChainValidator
-from ryeos.run.command import resolved_environment
+from ryeos.run.chain_validator import ChainValidator
+from ryeos.run.environment import resolved_environment
 from ryeos.run.lockfiles import version_of
 from ryeos.run.model import Chain, ChainElement
 
@@ -42,7 +42,8 @@ def _run_chain(session: Session) -> int:
     if not result.valid:
         envelope |= {"error": "; ".join(result.issues), "code": "CHAIN_INVALID"}
     if session.arguments.mermaid:
-        from ryeos.graph.pictures import chain_picture, mermaid
+        from ryeos.graph.graphviz import chain_picture
+        from ryeos.graph.mermaid import mermaid
 
         picture = mermaid(chain_picture(chain))
         envelope["mermaid"] = picture
@@ -74,7 +75,7 @@ def agents_may(session: Session) -> dict[str, Any]:
     Raises SpecError for a policy that gives what it must not.
     """
     from ryeos.run.allowance import AgentPolicy, allowance_of, described
-    from ryeos.run.confinement import AGENTS_WHERE, Level, policy_of
+    from ryeos.run.sandbox_policy import AGENTS_WHERE, Level, policy_of
 
     context = session.context
     policy = policy_of(session.rye.config, context)

@@ -9,15 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from lillux.errors import FileSystemError
-from lillux.files import (
-    create_file,
-    file_system_error,
-    make_directory,
-    read_bytes,
-    write_atomic,
-)
+from lillux.files import create_file, file_system_error, make_directory, read_bytes, write_atomic
 from lillux.foreign_text import one_line
-from lillux.json_edits import Dialect, TextStructureError, TextSyntaxError, is_blank, parse
+from lillux.jsonc import Dialect, TextStructureError, TextSyntaxError, is_blank, parse
 from lillux.values import dataclass, field
 from ryeos.imports.clients import (
     ENTRY_NAME,
@@ -29,10 +23,7 @@ from ryeos.imports.clients import (
     file_name,
 )
 from ryeos.items.errors import RyeError, UnsupportedError, UsageError, no_project_error
-from ryeos.items.refs import (
-    AI_DIRECTORY,
-    Space,
-)
+from ryeos.items.refs import AI_DIRECTORY, Space
 from ryeos.items.replaced import keep_replaced_settings
 
 # --- launch ---------------------------------------------------------------------------------------

@@ -262,7 +262,7 @@ def _values(rule: object) -> list[str]:
 
 def _threads(session: Session, _: str) -> Iterator[str]:
     """The threads that have left a document."""
-    from ryeos.run.threads import DOCUMENT, threads_place
+    from ryeos.run.threads.place import DOCUMENT, threads_place
 
     place = threads_place(session.context.spaces)
     place.require_inside()

@@ -18,7 +18,7 @@ from ryeos.cli.session import Session, interrupt_on_signals
 from ryeos.items.errors import SystemImmutableError
 from ryeos.items.refs import SYSTEM
 from ryeos.run.model import ExecutionRequest
-from ryeos.trust.sign import ReadItem, SignTarget, read_item
+from ryeos.trust.sign_targets import ReadItem, SignTarget, read_item
 
 POLL_S = 0.2
 Mark = tuple[int, int, int] | None

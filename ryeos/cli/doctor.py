@@ -154,7 +154,7 @@ def _user_space(session: Session) -> Iterator[Finding]:
 
 def _signing_key(session: Session) -> Iterator[Finding]:
     from lillux.files import others_may
-    from lillux.signing import exposed_key_files
+    from lillux.key_files import exposed_key_files
     from ryeos.items.errors import NoSigningKeyError
     from ryeos.items.refs import USER
 
@@ -178,7 +178,7 @@ def _signing_key(session: Session) -> Iterator[Finding]:
 
 
 def _trust(session: Session) -> Iterator[Finding]:
-    from ryeos.trust.keys import key_states
+    from ryeos.trust.key_states import key_states
 
     approvals = session.rye.approvals
     approvals.is_approved(session.context.working_directory, "")  # a broken file is said here
@@ -208,7 +208,7 @@ def _project(session: Session) -> Iterator[Finding]:
 
 def _signatures(session: Session) -> Iterator[Finding]:
     from ryeos.items.refs import SYSTEM
-    from ryeos.trust.sign import SKIPPED, VALID, counts, targets_in_spaces
+    from ryeos.trust.audit import SKIPPED, VALID, counts, targets_in_spaces
 
     own = [space for space in session.rye.context.spaces if space.tier != SYSTEM]
     reports = session.rye.audit(list(targets_in_spaces(own)))

@@ -258,7 +258,7 @@ def _code_page() -> int | None:
 
 def agents(session: Session) -> Iterator[Finding]:
     """What an agent's programs may write, and whether this system holds them to it."""
-    from lillux.sandbox import landlock_version
+    from lillux.landlock import landlock_version
     from ryeos.cli.chain import agents_may
 
     yield agents_finding(sys.platform, landlock_version())
@@ -285,11 +285,11 @@ def agents_finding(platform: str, landlock: int) -> Finding:
 
 def rights(session: Session) -> Iterator[Finding]:
     """Whether this system enforces declared rights, and whether the user turned that off."""
-    from lillux.process.children import bubblewrap
-    from lillux.sandbox import landlock_version
+    from lillux.landlock import landlock_version
+    from lillux.process.spawn import bubblewrap
     from lillux.seccomp import can_filter
     from lillux.supervisor import can_supervise
-    from ryeos.run.confinement import policy_of
+    from ryeos.run.sandbox_policy import policy_of
 
     level = policy_of(session.rye.config, session.context).level.value
     held = (landlock_version(), can_filter(), can_supervise())
@@ -399,8 +399,8 @@ def _needs(session: Session, env: Mapping[str, str]) -> Iterator[_Need]:
 def _needs_of(
     session: Session, runtime: str, header: Mapping[str, Any], process_env: Mapping[str, str]
 ) -> Iterator[_Need]:
-    from lillux.interpreters import EnvResolver
-    from ryeos.run.command import ProjectGate
+    from lillux.env_resolver import EnvResolver
+    from ryeos.run.environment import ProjectGate
 
     declared = header.get("env_config") or {}
     resolver = EnvResolver(

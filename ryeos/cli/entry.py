@@ -125,7 +125,7 @@ def _replace_closed_streams() -> None:
 
 def _unknown_command(words: list[str]) -> LilluxError:
     """The failure to raise for words that are no command, with the closest one."""
-    from lillux.text import likely_meant
+    from lillux.spelling import likely_meant
     from ryeos.app import commands
     from ryeos.items.errors import UsageError
 

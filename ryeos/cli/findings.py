@@ -5,9 +5,7 @@ from pathlib import Path
 
 from lillux.beneath import open_folder
 from lillux.errors import LilluxError
-from lillux.files import (
-    make_directory,
-)
+from lillux.files import make_directory
 from lillux.values import dataclass
 from ryeos.cli.session import Session
 from ryeos.items.refs import Kind, Space

@@ -12,8 +12,9 @@ from lillux.values import dataclass, field, replace
 from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.cli import run
 from ryeos.cli.session import Session
+from ryeos.graph.errors import GraphInvalidError
 from ryeos.graph.model import Graph, edges_of, error_target
-from ryeos.graph.problems import GraphInvalidError, GraphProblem, lines_of, position_of
+from ryeos.graph.problems import GraphProblem, lines_of, position_of
 from ryeos.graph.reading import GraphReading, read_graph
 from ryeos.graph.subgraphs import subgraph_problems
 from ryeos.items.errors import InvalidRefError, RyeError, UsageError
@@ -103,7 +104,7 @@ def _resume(session: Session) -> int:
 
 def _only_resumable(session: Session) -> str:
     """The id of the only run that can go on. Raises RyeError `RUN_NOT_FOUND`, UsageError."""
-    from ryeos.graph.recording import resumable_runs
+    from ryeos.graph.resumable_runs import resumable_runs
 
     found = list(islice(resumable_runs(session.rye, session.rye.threads), _SHOWN_RUNS + 1))
     if not found:
@@ -277,11 +278,11 @@ def _draw(form: str, graph: Graph, states: "Mapping[str, NodeState] | None") -> 
     picture = picture_of(graph, states)
     match form:
         case "mermaid":
-            from ryeos.graph.pictures import mermaid
+            from ryeos.graph.mermaid import mermaid
 
             return mermaid(picture)
         case "dot":
-            from ryeos.graph.pictures import dot
+            from ryeos.graph.graphviz import dot
 
             return dot(picture)
         case _:
@@ -402,8 +403,8 @@ def _graph_of(session: Session, run_id: str) -> str:
 
 def _states(session: Session, text: str) -> "Mapping[str, NodeState]":
     from ryeos.graph.pictures import recorded_node_states
-    from ryeos.run.thread_control import refreshed
-    from ryeos.run.threads import ThreadNotFoundError
+    from ryeos.run.threads.errors import ThreadNotFoundError
+    from ryeos.run.threads.watch import refreshed
 
     registry = session.rye.threads
     try:
@@ -417,8 +418,8 @@ def _states(session: Session, text: str) -> "Mapping[str, NodeState]":
 
 def _is_written_down(session: Session, run_id: str) -> bool:
     """Whether there is a run of this whole id that is no thread: one that a node has walked."""
-    from ryeos.graph.problems import RunIdError, RunPlaceError
-    from ryeos.graph.run_log import TRANSCRIPT, run_place
+    from ryeos.graph.errors import RunIdError, RunPlaceError
+    from ryeos.graph.run_places import TRANSCRIPT, run_place
 
     try:
         return run_place(session.context.spaces).run_file(run_id, TRANSCRIPT).is_file()

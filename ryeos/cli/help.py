@@ -173,7 +173,7 @@ def _topic_texts(words: list[str]) -> Iterator[str]:
 
 
 def _unknown_topic(words: list[str]) -> UsageError:
-    from lillux.text import likely_meant
+    from lillux.spelling import likely_meant
 
     typed = " ".join(words)
     known = (*TOPICS, *TABLE.first_words(), *ALIASES, *(entry.words for entry in TABLE))

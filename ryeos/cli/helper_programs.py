@@ -22,10 +22,10 @@ def run_program(name: str, arguments: list[str]) -> int:
         with suppress(OSError):  # a policy forbids to run it: then Python does the same
             os.execv(compiled, [name, *arguments])  # noqa: S606 - that is the point
     if name == "lillux-proc":
-        from lillux.helper_programs import proc_main
+        from lillux.proc_program import proc_main
 
         return proc_main(arguments, os.environ)
-    from lillux.helper_programs import watch_main
+    from lillux.watch_program import watch_main
 
     return watch_main(arguments)
 
@@ -38,7 +38,8 @@ def _compiled_path(name: str) -> str | None:
 
 def usage(name: str) -> str:
     """What the program says about its command line."""
-    from lillux.helper_programs import PROC_USAGE, WATCH_USAGE
+    from lillux.proc_program import PROC_USAGE
+    from lillux.watch_program import WATCH_USAGE
 
     return {"lillux-proc": PROC_USAGE, "lillux-watch": WATCH_USAGE}[name]
 

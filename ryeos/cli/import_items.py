@@ -36,7 +36,7 @@ from ryeos.imports.server_items import SERVER_FOLDER
 from ryeos.items.errors import RyeError, UsageError, error_envelope
 from ryeos.items.refs import PROJECT, USER, Reference, Space, parse_reference
 from ryeos.trust.keys import require_user_space
-from ryeos.trust.sign import ReadItem
+from ryeos.trust.sign_targets import ReadItem
 
 _COLORS = {
     WriteState.NEW: "green",
@@ -112,7 +112,7 @@ def import_sources(session: Session, found: Sequence[tuple[ImportKind, ImportSou
         session.output.answer({**envelope, "status": "cancelled"}, "nothing was written")
         return 1
     if any(item.probe for item in plan.items):
-        from ryeos.app.imports import with_help
+        from ryeos.app.script_help import with_help
 
         session.output.note("asking scripts for their arguments, in a sandbox: --help")
         plan = with_help(session.rye, plan)

@@ -12,7 +12,8 @@ from typing import Any
 
 from lillux.errors import LilluxError, as_word
 from lillux.files import create_file
-from lillux.signing import PRIVATE_KEY_FILE, generate_keypair, save_keypair
+from lillux.key_files import PRIVATE_KEY_FILE, save_keypair
+from lillux.signing import generate_keypair
 from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.cli.findings import (
     LEFT,
@@ -28,7 +29,8 @@ from ryeos.cli.findings import (
 from ryeos.cli.session import Session
 from ryeos.items.errors import ApprovalRequiredError, UsageError
 from ryeos.items.refs import AI_DIRECTORY, PROJECT, Space
-from ryeos.trust.keys import SigningKey, require_user_space, trust_own_key
+from ryeos.trust.keys import require_user_space, trust_own_key
+from ryeos.trust.signing_key import SigningKey
 from ryeos.trust.store import document_path
 
 REPOSITORY_MARKS = (".git", ".hg", ".svn", ".jj", "_darcs", ".fslckout")

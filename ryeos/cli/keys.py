@@ -12,27 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
-from lillux.files import (
-    create_file,
-    file_system_error,
-    make_directory,
-    read_bytes,
-    write_atomic,
-)
+from lillux.files import create_file, file_system_error, make_directory, read_bytes, write_atomic
 from lillux.foreign_text import one_line
-from lillux.signing import (
-    MAX_PEM_BYTES,
+from lillux.key_files import (
     PRIVATE_KEY_FILE,
     PUBLIC_KEY_FILE,
-    KeyPair,
-    PemError,
-    compute_key_digest,
-    compute_key_fingerprint,
-    encode_public,
-    generate_keypair,
     is_protected,
     load_keypair,
     protected,
+)
+from lillux.pem import MAX_PEM_BYTES, PemError, encode_public
+from lillux.signing import (
+    KeyPair,
+    compute_key_digest,
+    compute_key_fingerprint,
+    generate_keypair,
     public_pem_of,
 )
 from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
@@ -47,19 +41,14 @@ from ryeos.items.errors import (
     target_exists_error,
 )
 from ryeos.items.refs import PROJECT, SYSTEM, USER, Space
+from ryeos.trust.audit import signed_items, unbound_items
+from ryeos.trust.key_states import KeyState, document_problem, key_states
 from ryeos.trust.keys import (
-    AGENT_FILE,
     OWN_OWNER,
-    AgentSigningKey,
-    KeyState,
     OfferedKey,
-    SigningKey,
     binds_identity,
-    document_problem,
     install_keypair,
-    key_states,
     own_fingerprint,
-    own_key,
     read_offered_key,
     replace_keypair,
     require_user_space,
@@ -70,7 +59,8 @@ from ryeos.trust.keys import (
     trust_own_key,
     upgrade_own_key,
 )
-from ryeos.trust.sign import Signer, signed_items, unbound_items
+from ryeos.trust.sign import Signer
+from ryeos.trust.signing_key import AGENT_FILE, AgentSigningKey, SigningKey, own_key
 from ryeos.trust.store import (
     MAX_DOCUMENT_BYTES,
     TRUSTED_FOLDER,

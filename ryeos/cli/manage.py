@@ -27,12 +27,7 @@ from lillux.foreign_text import one_line
 from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
 from ryeos.app.workspace import Rye
 from ryeos.cli.session import Session
-from ryeos.items.errors import (
-    RyeError,
-    SystemImmutableError,
-    UsageError,
-    target_exists_error,
-)
+from ryeos.items.errors import RyeError, SystemImmutableError, UsageError, target_exists_error
 from ryeos.items.refs import (
     PROJECT,
     SYSTEM,
@@ -47,9 +42,9 @@ from ryeos.items.refs import (
 from ryeos.items.replaced import keep_replaced
 from ryeos.run.chain import PACKAGES_SUFFIX
 from ryeos.run.lockfiles import DEFAULT_VERSION
-from ryeos.trust.file_types import extract
+from ryeos.trust.extractors import extract
 from ryeos.trust.resolver import candidates, locations
-from ryeos.trust.sign import SignTarget, read_item
+from ryeos.trust.sign_targets import SignTarget, read_item
 from ryeos.trust.signature import MAX_ITEM_BYTES
 from ryeos.trust.store import typed_fingerprint
 
@@ -143,7 +138,7 @@ def _configure_info(parser: Arguments) -> None:
 
 
 def _info(session: Session) -> int:
-    from ryeos.app.help import inputs_text
+    from ryeos.app.item_help import inputs_text
 
     envelope, text = inputs_text(session.rye, session.arguments.ref)
     ref = envelope["ref"]
@@ -319,7 +314,7 @@ def _beside(location: Location) -> Iterator[Location]:
 
 def _free_path(space: Space, ref: ItemRef, suffix: str) -> Path:
     """Where the file goes. Raises RyeError `CONFLICT` for an id that is taken, UnsafePathError."""
-    from lillux.files import safe_join
+    from lillux.contained_paths import safe_join
 
     for path in candidates(space, ref):
         if os.path.lexists(path):
@@ -506,7 +501,7 @@ def _resumable(rye: Rye) -> list[dict[str, Any]]:
     """The latest runs of graphs that stopped and can go on."""
     if not rye.threads.place.registry.is_file():
         return []
-    from ryeos.graph.recording import resumable_runs
+    from ryeos.graph.resumable_runs import resumable_runs
 
     try:
         return [one.describe() for one in islice(resumable_runs(rye, rye.threads), _MOST_CHANGES)]

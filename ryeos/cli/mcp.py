@@ -14,7 +14,7 @@ TYPE_CHECKING = False  # importing typing costs more than this start may take
 
 if TYPE_CHECKING:
     from ryeos.items.context import Context
-    from ryeos.run.thread_control import Program
+    from ryeos.run.threads.start import Program
 
 
 PROFILES = ("five", "node", "all")

@@ -20,6 +20,14 @@ from lillux.foreign_text import one_line
 from lillux.values import dataclass
 from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
 from ryeos.app.imports import propose
+from ryeos.app.server_pins import (
+    difference,
+    pin_files,
+    pin_package,
+    pin_tools,
+    uncovered,
+    write_unsigned,
+)
 from ryeos.app.server_tools import (
     RefreshOptions,
     ToolChange,
@@ -28,19 +36,12 @@ from ryeos.app.server_tools import (
     carry_out,
     change_without_tool,
     changes,
-    described_servers,
-    difference,
-    pin_files,
-    pin_package,
-    pin_tools,
     planned_changes,
     remove_untouched,
-    server_location,
     target_of,
-    uncovered,
     write_signed,
-    write_unsigned,
 )
+from ryeos.app.servers import described_servers, server_location
 from ryeos.app.workspace import Rye
 from ryeos.cli.asking import is_agreed, painted
 from ryeos.cli.review import is_agents, needs_person
@@ -59,7 +60,7 @@ from ryeos.items.replaced import keep_replaced
 from ryeos.run.packages import list_path
 from ryeos.run.server_command import words_from_anywhere
 from ryeos.trust.keys import require_user_space
-from ryeos.trust.sign import ReadItem, target_of_path
+from ryeos.trust.sign_targets import ReadItem, target_of_path
 from ryeos.trust.signature import MAX_ITEM_BYTES
 
 _NEEDS_RUNTIME = (

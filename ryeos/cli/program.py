@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.digests import sha256_hex
 from lillux.files import FileTooLargeError, file_system_error, make_directory, read_bytes
-from lillux.signing import MAX_PEM_BYTES, compute_key_fingerprint, verify_signature
+from lillux.pem import MAX_PEM_BYTES
+from lillux.signing import compute_key_fingerprint, verify_signature
 from lillux.values import dataclass, replace
 from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
 from ryeos.app.output import utc_text

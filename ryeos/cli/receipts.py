@@ -10,7 +10,8 @@ from lillux import dsse
 from lillux.errors import LilluxError, as_word
 from lillux.files import read_bytes, write_atomic
 from lillux.foreign_text import one_line, without_control_characters
-from lillux.signing import KeyNotFoundError, canonical_public_pem, compute_key_digest
+from lillux.key_files import KeyNotFoundError
+from lillux.signing import canonical_public_pem, compute_key_digest
 from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.output import utc_text
 from ryeos.cli.chain import rights_text
@@ -18,21 +19,17 @@ from ryeos.cli.session import Session
 from ryeos.items.errors import RyeError, UsageError
 from ryeos.items.refs import USER
 from ryeos.run.receipt_key import MAX_STATEMENT_BYTES, is_vouched, signers
-from ryeos.run.receipts import (
-    MAX_LINE_BYTES,
+from ryeos.run.receipt_log import MAX_LINE_BYTES, Receipt, ReceiptLog
+from ryeos.run.receipt_statements import (
     MODEL_CALL_TYPE,
-    NONE,
     PAYLOAD_TYPE,
     PREDICATE_TYPE,
-    SLSA_TYPE,
-    SOME,
     START_TYPE,
     THREAD,
     THREAD_TYPE,
-    Receipt,
-    ReceiptLog,
-    slsa_statement,
 )
+from ryeos.run.receipts import NONE, SOME
+from ryeos.run.slsa import SLSA_TYPE, slsa_statement
 
 MAX_LISTED = 20
 _PREDICATES = (PREDICATE_TYPE, START_TYPE, SLSA_TYPE, THREAD_TYPE, MODEL_CALL_TYPE)

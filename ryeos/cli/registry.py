@@ -15,18 +15,10 @@ from ryeos.items.errors import RyeError, UsageError
 from ryeos.items.refs import PROJECT, USER, Reference, parse_reference
 from ryeos.remote.errors import RemoteError
 from ryeos.remote.registry import RegistryClient, key_if_any, open_registry, pins_of, registries_of
-from ryeos.remote.registry_settings import (
-    RegistriesFile,
-    RegistryConfig,
-    valid_namespace,
-)
-from ryeos.remote.settings import (
-    DEFAULT_NAME,
-    RemoteConfigError,
-    is_name,
-    normal_url,
-    validate_setting,
-)
+from ryeos.remote.registry_ids import valid_namespace
+from ryeos.remote.registry_settings import RegistriesFile, RegistryConfig
+from ryeos.remote.remote_values import RemoteConfigError, is_name, normal_url, validate_setting
+from ryeos.remote.settings import DEFAULT_NAME
 from ryeos.trust.keys import OfferedKey, require_user_space, trust_key, trust_own_key
 from ryeos.trust.store import typed_fingerprint
 

@@ -23,22 +23,20 @@ from ryeos.cli.session import Session, cancelled_by_signals
 from ryeos.items.context import utc_now
 from ryeos.items.errors import RyeError, UsageError
 from ryeos.items.refs import EXECUTABLE_KINDS, PROJECT, USER, Space
-from ryeos.remote.registry import RegistryClient, open_registry, pins_of, registries_of
-from ryeos.remote.registry_items import (
+from ryeos.remote.placed_items import (
     FINE,
     ItemPlacer,
-    LockEntry,
     PlacementState,
-    PulledItem,
     PulledState,
     PulledStatus,
-    RegistryLock,
     Replace,
-    draft_of,
     state_of,
-    verify_pulled,
 )
-from ryeos.remote.registry_settings import LocalEditError, published_ref, valid_version, version_key
+from ryeos.remote.registry import RegistryClient, open_registry, pins_of, registries_of
+from ryeos.remote.registry_errors import LocalEditError
+from ryeos.remote.registry_ids import published_ref, valid_version, version_key
+from ryeos.remote.registry_items import PulledItem, draft_of, verify_pulled
+from ryeos.remote.registry_lock import LockEntry, RegistryLock
 from ryeos.trust.verify import Target
 
 KINDS = tuple(kind.value for kind in EXECUTABLE_KINDS)
@@ -297,7 +295,7 @@ def _configure_visibility(parser: Arguments) -> None:
 
 
 def _visibility(session: Session) -> int:
-    from ryeos.remote.registry_settings import valid_bundle_id
+    from ryeos.remote.registry_ids import valid_bundle_id
 
     arguments = session.arguments
     registry = registry_of(session)

@@ -27,8 +27,7 @@ from ryeos.cli.session import Session
 from ryeos.items.errors import TOOL_FAILED, RyeError, UsageError
 from ryeos.items.refs import PROJECT, USER
 from ryeos.remote.apply import AppliedChanges
-from ryeos.remote.link import Link, open_link
-from ryeos.remote.push import (
+from ryeos.remote.difference import (
     ADDED,
     CHANGED,
     EXCLUDED,
@@ -37,6 +36,7 @@ from ryeos.remote.push import (
     HeadComparison,
     ReplacedHead,
 )
+from ryeos.remote.link import Link, open_link
 from ryeos.remote.run import RemoteOptions
 from ryeos.remote.settings import Remotes
 from ryeos.run.model import ExecutionRequest
@@ -119,7 +119,8 @@ def _status(session: Session) -> int:
     """What is known here: nothing is asked over the network."""
     from ryeos import __version__
     from ryeos.remote.conflicts import ConflictFolder, project_store
-    from ryeos.remote.link import LocalHeads, RemoteEnvironment, remotes_of, working_tree_of
+    from ryeos.remote.link import RemoteEnvironment, remotes_of, working_tree_of
+    from ryeos.remote.local_heads import LocalHeads
 
     around = RemoteEnvironment(workspace=session.rye)
     remotes = remotes_of(around)
@@ -195,7 +196,7 @@ def _state(row: dict[str, Any]) -> str:
 
 def _threads(session: Session) -> int:
     from ryeos.remote.pull import MergedRuns
-    from ryeos.remote.settle import UNMERGED
+    from ryeos.remote.unmerged_runs import UNMERGED
 
     with linked(session) as link:
         project = "" if session.arguments.all else session.arguments.of or link.project_path
@@ -231,7 +232,7 @@ def _time_cell(row: dict[str, Any]) -> str:
 
 
 def _thread(session: Session) -> int:
-    from ryeos.remote.run import RUN_COMPLETED, wait_for_run
+    from ryeos.remote.run_waits import RUN_COMPLETED, wait_for_run
 
     arguments = session.arguments
     thread_id, timeout_s = valid_remote_thread_id(arguments.thread), arguments.timeout
@@ -258,7 +259,7 @@ def _configure_logs(parser: Arguments) -> None:
 
 def _logs(session: Session) -> int:
     """What programs of a run wrote: each stream to its own one here."""
-    from ryeos.remote.run import follow_log
+    from ryeos.remote.run_waits import follow_log
 
     arguments, output = session.arguments, session.output
     thread_id = valid_remote_thread_id(arguments.thread)
@@ -538,7 +539,7 @@ def _pull(session: Session) -> int:
 
 
 def _pull_run(session: Session, run: str) -> int:
-    from ryeos.remote.settle import pull_run
+    from ryeos.remote.unmerged_runs import pull_run
 
     valid_remote_thread_id(run)
     with linked(session) as link:
@@ -573,7 +574,7 @@ def _pull_envelope(link: Link, snapshot_hash: str, applied: AppliedChanges) -> d
 
 
 def _fetch(session: Session) -> int:
-    from lillux.store_files import valid_digest
+    from lillux.store_layout import valid_digest
     from ryeos.remote.errors import listed
     from ryeos.remote.transfer import fetch_available
 
@@ -595,7 +596,7 @@ def _fetch(session: Session) -> int:
 
 
 def _diff(session: Session) -> int:
-    from ryeos.remote.push import compare
+    from ryeos.remote.difference import compare
 
     with linked(session) as link:
         compared = compare(link)

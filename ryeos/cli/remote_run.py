@@ -16,9 +16,10 @@ from ryeos.items.errors import Answer, UsageError
 from ryeos.items.refs import Reference
 from ryeos.remote.apply import AppliedChanges
 from ryeos.remote.link import Link, RemoteEnvironment, open_link
+from ryeos.remote.remote_values import is_team_name
 from ryeos.remote.requests import LOG_CUT
-from ryeos.remote.run import RemoteOptions, RunFollower, execute_on
-from ryeos.remote.settings import is_team_name
+from ryeos.remote.run import RemoteOptions, RunFollower
+from ryeos.remote.run_answers import execute_on
 from ryeos.run.model import ExecutionRequest
 
 GRAPH_REFS = ".ai/state/objects/refs/graphs/"
@@ -110,7 +111,7 @@ def _shown(text: str, stream: TextIO) -> bytes:
 
 def _write_pages(session: Session, answer: Answer) -> None:
     """A page of each run of a graph that came back: a node has no key of the user's to sign one."""
-    from ryeos.graph.recording import write_run_page
+    from ryeos.graph.run_pages import write_run_page
 
     envelope = answer.envelope
     written = envelope.get("remote", {}).get("outputs_materialized", ())

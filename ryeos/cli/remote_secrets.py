@@ -14,25 +14,19 @@ from typing import Any, Protocol
 
 from lillux.errors import as_word
 from lillux.foreign_text import one_line
-from lillux.signing import KeyNotFoundError, load_keypair
+from lillux.key_files import KeyNotFoundError, load_keypair
 from ryeos.app.command_line import Action, Arguments, CommandSpec
 from ryeos.cli import run
 from ryeos.cli.remote_run import linked, remote_environment, take_remote, take_team, team_of
 from ryeos.cli.session import Session
 from ryeos.items.errors import NoSigningKeyError, UsageError, failed_run_status
-from ryeos.remote.account import DeliveryCredentials, WebhookClient, deliver
+from ryeos.remote.envelopes import FOR_EXECUTION, seal_secrets
 from ryeos.remote.link import RemoteEnvironment, open_node, remotes_of
-from ryeos.remote.run import verified_item
-from ryeos.remote.secrets import (
-    FOR_EXECUTION,
-    MAX_VALUE_BYTES,
-    LocalSecrets,
-    NodeVault,
-    injectable,
-    read_env_file,
-    seal_secrets,
-    secret_missing_error,
-)
+from ryeos.remote.local_secrets import LocalSecrets, read_env_file
+from ryeos.remote.run_answers import verified_item
+from ryeos.remote.secret_names import MAX_VALUE_BYTES, injectable
+from ryeos.remote.secrets import NodeVault, secret_missing_error
+from ryeos.remote.webhooks import DeliveryCredentials, WebhookClient, deliver
 
 _LOCAL = "your own store"
 

@@ -10,17 +10,17 @@ from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
 from ryeos.cli.session import Session
 from ryeos.items.errors import NoSigningKeyError, RyeError, UsageError
 from ryeos.remote.pins import Pins
-from ryeos.remote.settings import (
+from ryeos.remote.remote_values import (
     CONFIG_PATH,
     RemoteConfigError,
-    Remotes,
-    RemotesFile,
     is_name,
     normal_url,
-    read_remotes,
     validate_setting,
 )
-from ryeos.trust.keys import SigningKey, require_user_space
+from ryeos.remote.remotes_file import RemotesFile
+from ryeos.remote.settings import Remotes, read_remotes
+from ryeos.trust.keys import require_user_space
+from ryeos.trust.signing_key import SigningKey
 
 
 def _configure_name(parser: Arguments) -> None:

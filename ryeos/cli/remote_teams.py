@@ -9,16 +9,18 @@ from lillux.fields import is_number
 from lillux.files import read_bytes
 from lillux.foreign_text import one_line
 from lillux.http.client import wait_for
-from lillux.signing import MAX_PEM_BYTES, PUBLIC_KEY_FILE, canonical_public_pem
+from lillux.key_files import PUBLIC_KEY_FILE
+from lillux.pem import MAX_PEM_BYTES
+from lillux.signing import canonical_public_pem
 from ryeos.app.command_line import Action, Arguments, CommandSpec
 from ryeos.app.output import utc_text
 from ryeos.cli.remote_run import linked, remote_environment, take_remote, take_team, team_of
 from ryeos.cli.session import Session
 from ryeos.items.errors import RyeError, UsageError
 from ryeos.remote.account import ROLES, TeamClient, valid_team
+from ryeos.remote.identity import encode_public_key
 from ryeos.remote.link import RemoteEnvironment, open_node, remotes_of
-from ryeos.remote.requests import encode_public_key
-from ryeos.remote.settings import team_and_path, valid_project_name
+from ryeos.remote.remote_values import team_and_path, valid_project_name
 
 _Rows = tuple[dict[str, Any], ...]
 _MOST_DAYS = 36_500

@@ -32,7 +32,7 @@ from ryeos.cli.progress import end_spinner
 from ryeos.cli.session import Session
 from ryeos.items.context import CONFINE_VARIABLE
 from ryeos.items.errors import ApprovalRequiredError
-from ryeos.trust.sign import ReadItem, read_item
+from ryeos.trust.sign_targets import ReadItem, read_item
 
 YES, NOT_NOW, SKIP, DROP, QUIT = "y", "n", "s", "d", END
 _VIEW, _EDIT = "v", "e"

@@ -353,7 +353,7 @@ def sandbox(session: Session) -> "tuple[Rights, ...]":
     if not word:
         return ()
     from ryeos.items.rights import ANYTHING, KEYS, read_rights
-    from ryeos.run.confinement import Level
+    from ryeos.run.sandbox_policy import Level
 
     if word in set(Level):
         session.use_sandbox(word)
@@ -643,7 +643,7 @@ def own_flags() -> dict[str, bool]:
 
 def _show_inputs(session: Session) -> int:
     """Show what an item takes, as its own help."""
-    from ryeos.app.help import inputs_text
+    from ryeos.app.item_help import inputs_text
 
     envelope, text = inputs_text(session.rye, session.arguments.ref)
     schema = envelope.get("input_schema") or {}
@@ -841,7 +841,7 @@ class ToolOutput:
     """Passes on what a tool writes."""
 
     def __init__(self) -> None:
-        from ryeos.run.calls import TRACEBACK
+        from ryeos.run.outcomes import TRACEBACK
 
         self._marker = TRACEBACK.encode()
         # Of standard output: what might become JSON, and the last byte that was shown.

@@ -8,8 +8,8 @@ from typing import Any
 
 from lillux.attempts import Attempt, Attempts
 from lillux.run_folders import temporary_base
-from lillux.sandbox import program_places, system_places
 from lillux.supervisor import can_supervise
+from lillux.system_places import program_places, system_places
 from lillux.values import dataclass, replace
 from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.workspace import Rye

@@ -39,7 +39,7 @@ from ryeos.items.errors import (
     UsageError,
 )
 from ryeos.items.replaced import keep_replaced
-from ryeos.items.specs import compare_versions
+from ryeos.items.version_order import compare_versions
 from ryeos.trust.signature import Signature, parse_core
 
 FILE = "rye.pyz"
@@ -172,7 +172,7 @@ def _release(session: Session) -> _Release:
     if "://" in place:
         from urllib.parse import urlsplit
 
-        from lillux.http.model import is_loopback
+        from lillux.http.urls import is_loopback
 
         parts = urlsplit(place)
         is_near = parts.scheme == "http" and is_loopback(parts.hostname or "")

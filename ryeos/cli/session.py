@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ryeos.cli.asking import Asking
     from ryeos.items.context import Context
     from ryeos.items.refs import Space
-    from ryeos.run.thread_control import Program
+    from ryeos.run.threads.start import Program
     from ryeos.trust.bundles import BundleHome
     from zipboot.launch import Program as PackedProgram
 
@@ -230,7 +230,7 @@ def _with_installed_bundles(context: Context) -> Context:
     if not is_directory(spaces.user.ai / "bundles"):
         return context
     from lillux.values import replace
-    from ryeos.trust.bundles import installed_bundles
+    from ryeos.trust.installed_bundles import installed_bundles
 
     installed = installed_bundles(spaces.user, {bundle.label for bundle in spaces.bundles})
     return replace(context, spaces=replace(spaces, bundles=(*spaces.bundles, *installed)))
@@ -239,7 +239,7 @@ def _with_installed_bundles(context: Context) -> Context:
 def own_program(context: Context) -> Program:
     """How to start this program once more, as a thread is, in the same spaces."""
     from ryeos.items.context import CONFINE_VARIABLE, RECEIPTS_VARIABLE, SANDBOX_VARIABLE
-    from ryeos.run.thread_control import Program
+    from ryeos.run.threads.start import Program
 
     packed = packed_program()
     if packed and packed.is_written_over:

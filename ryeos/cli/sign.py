@@ -32,7 +32,7 @@ from ryeos.app.sign import (
     single_answer,
     targets_of,
 )
-from ryeos.app.verbs import project_of
+from ryeos.app.verb_arguments import project_of
 from ryeos.app.workspace import Rye
 from ryeos.cli.asking import painted
 from ryeos.cli.review import DROP, QUIT, SKIP, YES, decide_each, decide_one, needs_person
@@ -46,18 +46,13 @@ from ryeos.items.errors import (
     error_envelope,
 )
 from ryeos.items.refs import PROJECT, SYSTEM, USER, Kind, parse_kind
-from ryeos.trust.sign import (
+from ryeos.trust.audit import SKIPPED, VALID, AuditReport, counts, targets_at, targets_in_spaces
+from ryeos.trust.sign import SignReport
+from ryeos.trust.sign_targets import (
     GLOB_CHARACTERS,
-    SKIPPED,
-    VALID,
-    AuditReport,
     ReadItem,
-    SignReport,
     SignTarget,
-    counts,
     target_of_path,
-    targets_at,
-    targets_in_spaces,
     targets_of_glob,
 )
 from ryeos.trust.verify import Target

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from time import time
 
 from lillux.store import StoredEntry
-from lillux.store_files import ObjectKind
+from lillux.store_layout import ObjectKind
 from ryeos.app.command_line import Arguments, CommandSpec, no_arguments
 from ryeos.cli.session import Session
-from ryeos.graph.run_log import RunPlace, run_place
+from ryeos.graph.run_places import RunPlace, run_place
 from ryeos.graph.run_store import roots_of_runs
 from ryeos.items.errors import UsageError
 from ryeos.sync.garbage import GRACE_S, collect_garbage

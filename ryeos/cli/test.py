@@ -6,17 +6,10 @@ from typing import Any
 
 from lillux.files import write_atomic
 from lillux.foreign_text import one_line
+from ryeos.app.case_files import case_files, no_cases_error
 from ryeos.app.command_line import Arguments, CommandSpec
-from ryeos.app.item_tests import (
-    CaseResult,
-    CaseState,
-    PlannedCase,
-    case_files,
-    junit_xml,
-    no_cases_error,
-    planned,
-    run_cases,
-)
+from ryeos.app.item_tests import CaseResult, CaseState, PlannedCase, planned, run_cases
+from ryeos.app.junit import junit_xml
 from ryeos.cli.session import Session, cancelled_by_signals
 from ryeos.items.errors import UsageError
 

@@ -25,8 +25,10 @@ from ryeos.cli.run import (
 from ryeos.cli.session import Session
 from ryeos.items.errors import Answer, UsageError, error_answer
 from ryeos.items.refs import parse_reference
-from ryeos.run.thread_registry import ThreadRegistry, write_document
-from ryeos.run.threads import Payload, RunnerSeals, Status, ThreadRunner, parse_payload
+from ryeos.run.threads.payload import Payload, parse_payload
+from ryeos.run.threads.registry import ThreadRegistry, write_document
+from ryeos.run.threads.seals import RunnerSeals, ThreadRunner
+from ryeos.run.threads.thread import Status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,7 +92,7 @@ def _run(session: Session) -> int:
 
 def _claim(registry: ThreadRegistry, thread_id: str, seals: RunnerSeals) -> bool:
     """Record that this process runs the thread, as its starter does, which may have died by now."""
-    from lillux.background import start_token
+    from lillux.process.states import start_token
 
     pid = os.getpid()
     runner = ThreadRunner(pid, start_token(pid))

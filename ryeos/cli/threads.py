@@ -17,8 +17,12 @@ from ryeos.app.command_line import Arguments, CommandSpec
 from ryeos.app.output import field_text, utc_text
 from ryeos.cli.session import Session, interrupt_on_signals
 from ryeos.items.errors import TOOL_FAILED, UsageError
-from ryeos.run.thread_control import GRACE_S, ThreadLog, kill_thread, refreshed, wait_for
-from ryeos.run.threads import FORK, Status, Thread, ThreadNotFoundError
+from ryeos.run.threads.end import GRACE_S, kill_thread
+from ryeos.run.threads.errors import ThreadNotFoundError
+from ryeos.run.threads.log import ThreadLog
+from ryeos.run.threads.payload import FORK
+from ryeos.run.threads.thread import Status, Thread
+from ryeos.run.threads.watch import refreshed, wait_for
 
 if TYPE_CHECKING:
     from ryeos.agent.records import AgentRecords

@@ -12,7 +12,7 @@ from ryeos.items.context import utc_now
 from ryeos.items.errors import RyeError, UsageError
 from ryeos.items.refs import AI_DIRECTORY, PROJECT, Space
 from ryeos.trust.approvals import NETWORK_SETTINGS, Part, parts_of, read_part
-from ryeos.trust.keys import KeyState, key_states
+from ryeos.trust.key_states import KeyState, key_states
 from ryeos.trust.store import FINGERPRINT_DIGITS
 from ryeos.trust.verify import Target
 from ryeos.trust.versions import Edition

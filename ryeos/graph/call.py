@@ -5,149 +5,31 @@
 run ended   (5) recorded as begun   (6) walked   (7) recorded as ended
 """
 
-from collections.abc import Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Sequence
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from lillux.cancellation import Cancellation
-from lillux.digests import CanonicalJsonError, canonical_json, require_json, sha256_hex
-from lillux.values import dataclass, replace
-from ryeos.graph.commands import (
-    INPUTS,
-    RETRIES,
-    CallRules,
-    Position,
-    WalkOutcome,
-    WalkSettings,
-    retries_of,
-)
-from ryeos.graph.model import Capabilities, Graph, Hook, Options, taken_apart
-from ryeos.graph.problems import (
-    GraphInputError,
-    GraphInvalidError,
-    NodeNotFoundError,
-    not_resumable_error,
-)
+from lillux.canonical_json import canonical_json
+from lillux.digests import sha256_hex
+from lillux.values import dataclass
+from ryeos.graph.calls import CallRules
+from ryeos.graph.capabilities import Capabilities
+from ryeos.graph.commands import WalkOutcome
+from ryeos.graph.errors import GraphInvalidError, NodeNotFoundError
+from ryeos.graph.model import Graph, Hook
+from ryeos.graph.options import Options, split_options
+from ryeos.graph.progress import Position, WalkSettings
 from ryeos.graph.reading import GraphReading, read_graph
-from ryeos.graph.run_log import COMPLETED
+from ryeos.graph.run_result import mapped, timed_out
+from ryeos.graph.run_start import SavedRun, fresh_position, resumed_position, valid_graph_inputs
 from ryeos.graph.runner import Calls, GraphRunner, OnStep, Records, ResultCache, RunEnd
 from ryeos.graph.walk import Walk, planned_path
-from ryeos.items.errors import RETRY_WITH, RyeError, SpecError
+from ryeos.items.errors import RyeError, SpecError
 from ryeos.items.headers import parse_header
-from ryeos.run.calls import MappedResult, Materials, OnStderr
-
-# --- beginning ------------------------------------------------------------------------------------
-# Where a run begins: at the start with checked inputs, or where an earlier one ended. Pure.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SavedRun:
-    """An earlier run, as it was last recorded.
-
-    node        where it continues; None at an end
-    graph_id, graph_hash  of the graph that it walked
-    is_alive    a process works on it
-    """
-
-    run_id: str
-    status: str
-    state: Mapping[str, Any]
-    node: str | None
-    step: int
-    errors: tuple[Mapping[str, Any], ...] = ()
-    graph_id: str = ""
-    graph_hash: str = ""
-    is_alive: bool = False
-
-
-def valid_graph_inputs(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs with the schema's defaults. Raises GraphInputError with every problem."""
-    try:
-        require_json(dict(inputs))
-    except CanonicalJsonError as error:
-        raise GraphInputError(graph.graph_id, [str(error)]) from error
-    schema = graph.config_schema
-    if not schema:
-        return dict(inputs)
-    from lillux.schema import validate_schema, violations, with_defaults
-
-    validate_schema(schema)
-    filled = with_defaults(inputs, schema)
-    given = filled if isinstance(filled, dict) else {}
-    missing = [name for name in schema.get("required") or () if name not in given]
-    problems = [f"missing required input: '{name}'" for name in missing]
-    without = {name: value for name, value in schema.items() if name != "required"}
-    problems += [str(violation) for violation in violations(filled, without)]
-    if problems or not isinstance(filled, dict):
-        raise GraphInputError(graph.graph_id, problems)
-    return filled
-
-
-def fresh_position(graph: Graph, options: Options, inputs: Mapping[str, Any]) -> Position:
-    """The start, or the one node that is asked for."""
-    state = {**deepcopy(dict(graph.state)), **options.inject_state, INPUTS: dict(inputs)}
-    return Position(node=options.node or graph.start, state=state)
-
-
-def resumed_position(
-    graph: Graph, options: Options, saved: SavedRun, graph_hash: str, inputs: Mapping[str, Any]
-) -> Position:
-    """Where the saved run continues.
-
-    Its own inputs count, unless ``override_inputs`` lays the given ones over them. Raises
-    RyeError `CONFLICT`, NodeNotFoundError, GraphInputError.
-    """
-    if saved.graph_id and saved.graph_id != graph.graph_id:
-        raise not_resumable_error(
-            saved.run_id,
-            f"it is a run of {saved.graph_id}, and not of {graph.graph_id}",
-            hint=f"resume it with: rye graph resume {saved.run_id}",
-        )
-    _require_resumable(saved, options, graph_hash)
-    node = options.node or saved.node or ""
-    if node not in graph.nodes:
-        raise NodeNotFoundError(node, list(graph.nodes))
-    state = {**saved.state, **options.inject_state}
-    retries = {name: n for name, n in retries_of(state).items() if name != node}
-    state.pop(RETRIES, None)
-    if retries:
-        state[RETRIES] = retries
-    if options.override_inputs:
-        state[INPUTS] = valid_graph_inputs(graph, {**(state.get(INPUTS) or {}), **inputs})
-    return replace(Position(node=node, state=state), step=saved.step, errors=tuple(saved.errors))
-
-
-def _require_resumable(saved: SavedRun, options: Options, graph_hash: str) -> None:
-    if saved.is_alive:
-        raise not_resumable_error(
-            saved.run_id,
-            "a process is working on it",
-            hint=f"wait for it (rye threads wait {saved.run_id}), or end it: rye threads kill",
-        )
-    if options.node:  # a step of its own, that only begins with the state of the run
-        return
-    if saved.status in COMPLETED:
-        raise RyeError(
-            f"Cannot resume {saved.run_id}: already completed ({saved.status})",
-            code="CONFLICT",
-            hint="run the graph again for a new run",
-        )
-    if saved.node is None:
-        raise not_resumable_error(saved.run_id, "it does not say which node comes next")
-    if saved.graph_hash != graph_hash and not options.force:
-        changed = RyeError(
-            f"Cannot resume {saved.run_id}: the graph has changed since:"
-            f" expected {saved.graph_hash[:12]}, found {graph_hash[:12]}",
-            code="CONFLICT",
-            hint="resume with --force if the change fits the steps done, or start a new run",
-        )
-        changed.facts = {RETRY_WITH: {"force": True}}
-        raise changed
-
-
-# --- call -----------------------------------------------------------------------------------------
+from ryeos.run.calls import Materials, OnStderr
+from ryeos.run.outcomes import MappedResult
 
 DEPTH = 5
 _KEPT_READINGS = 64
@@ -274,7 +156,7 @@ class GraphCall:
         Raises GraphInvalidError, GraphInputError.
         """
         graph = self._graph()
-        inputs, options = self._taken_apart()
+        inputs, options = self._split_options()
         if not (options.validate or options.resume):
             valid_graph_inputs(graph, inputs)
         return {
@@ -295,7 +177,7 @@ class GraphCall:
         on_stderr: OnStderr | None = None,  # noqa: ARG002 - of the protocol; nodes' tools are quiet
     ) -> MappedResult:
         """Walk the graph. Raises RyeError for what keeps the run from beginning."""
-        inputs, options = self._taken_apart()  # (1)
+        inputs, options = self._split_options()  # (1)
         if options.validate:
             return self._judgement()
         graph = self._graph()  # (2)
@@ -354,9 +236,9 @@ class GraphCall:
             on_step=self._on_step,
         )
 
-    def _taken_apart(self) -> tuple[dict[str, Any], Options]:
+    def _split_options(self) -> tuple[dict[str, Any], Options]:
         schema = self._materials.chain.tool.spec.config_schema
-        return taken_apart(self._materials.request.parameters, schema)
+        return split_options(self._materials.request.parameters, schema)
 
     def _graph(self) -> Graph:
         if self._reading.graph is None or self._reading.errors:
@@ -427,68 +309,3 @@ def _inner(lineage: Lineage) -> Lineage:
     """What the calls of a run get."""
     depth = None if lineage.depth is None else lineage.depth - 1
     return Lineage(grants=lineage.lists, depth=depth)
-
-
-# --- endings --------------------------------------------------------------------------------------
-# From the outcome of a walk to the result that a caller gets. Pure. Shapes: ``docs/graphs.md``.
-
-TIMED_OUT = "timed_out"
-_CODES = {"cancelled": "CANCELLED", TIMED_OUT: "TIMEOUT"}
-
-
-def timed_out(outcome: WalkOutcome, limit_s: float | None) -> WalkOutcome:
-    """The outcome of a run that reached its time limit: a failure, not a cancellation."""
-    if outcome.status != "cancelled":  # it was done by then
-        return outcome
-    error = f"the graph timed out after {limit_s or 0:g} seconds"
-    return replace(outcome, status="error", error=error, code=TIMED_OUT)
-
-
-def mapped(graph: Graph, outcome: WalkOutcome, run_id: str) -> MappedResult:
-    """The result of a run."""
-    success = outcome.status in {"completed", "completed_with_errors", "stepped"}
-    data: dict[str, Any] = {"success": success}
-    if outcome.status == "stepped":
-        data |= {
-            "state": outcome.state,
-            "executed_node": outcome.node,
-            "next_node": outcome.next_node,
-            "step_count": outcome.steps,
-        }
-    else:
-        data |= {"status": outcome.status, **_shape(graph, outcome), "steps": outcome.steps}
-    data["graph_run_id"] = run_id
-    if outcome.terminated:
-        data["terminated"] = outcome.terminated
-    if outcome.errors:
-        data["errors_suppressed"] = len(outcome.errors)
-    if outcome.errors or not success:
-        data["errors"] = [*map(dict, outcome.errors), *_own_error(outcome)]
-    if outcome.warnings:
-        data["warnings"] = list(outcome.warnings)
-    if success:
-        return MappedResult(success=True, data=data, error=None, code="")
-    error, code = outcome.error or outcome.status, _CODES.get(outcome.code, "EXECUTION_FAILED")
-    data |= {"error": error} | ({"node": outcome.node} if outcome.node else {})
-    data |= {"path": outcome.path} if outcome.path else {}
-    metadata = {"hint": outcome.hint} if outcome.hint else {}
-    return MappedResult(success=False, data=data, error=error, code=code, metadata=metadata)
-
-
-def _shape(graph: Graph, outcome: WalkOutcome) -> dict[str, Any]:
-    """What is shown of output and state: of a failure the state, else as ``config.result`` says."""
-    if outcome.error is not None:
-        return {"state": outcome.state}
-    shown: dict[str, Any] = {}
-    if graph.result in {"output", "both"}:
-        shown["output"] = outcome.output
-    if graph.result in {"state", "both"} or not outcome.has_output:
-        shown["state"] = outcome.state
-    return shown
-
-
-def _own_error(outcome: WalkOutcome) -> list[dict[str, Any]]:
-    if outcome.error is None:
-        return []
-    entry: dict[str, Any] = {"code": outcome.code, "message": outcome.error}
-    return [entry | ({"node": outcome.node} if outcome.node else {})]

@@ -1,23 +1,20 @@
-"""Reads one node of a graph file, of any type."""
+"""Nodes of a graph file, of any type: read, with all of their problems."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
-from lillux.values import replace
+from ryeos.graph.actions import read_action
 from ryeos.graph.conditions import ALWAYS, Condition, parse_condition
 from ryeos.graph.model import (
     FORK,
-    INLINE,
     Action,
     ActionNode,
     Edge,
     ForeachNode,
     GateNode,
     GraphNode,
-    Hook,
     NodeRetry,
-    Primary,
     ReturnNode,
 )
 from ryeos.graph.problems import (
@@ -29,10 +26,7 @@ from ryeos.graph.problems import (
     found,
     shown,
 )
-from ryeos.items.errors import InvalidRefError
-from ryeos.items.refs import EXECUTABLE_KINDS, Kind, valid_id
-
-# --- node reading ---------------------------------------------------------------------------------
+from ryeos.items.refs import Kind
 
 NAMESPACES = frozenset({"state", "inputs", "result", "_now", "_timestamp"})
 MAX_RETRIES = 100
@@ -320,234 +314,3 @@ def read_condition(fields: GraphFields, key: str) -> Condition | None:
     for problem in problems:
         add(problem.path, problem.text, problem.hint)
     return None if condition == ALWAYS else condition
-
-
-# --- action reading -------------------------------------------------------------------------------
-# Reading what a node or a hook calls: its primary, the item in canonical form, its parameters.
-
-PRIMARIES = ("execute", "fetch", "sign")
-LEGACY_PRIMARIES: Mapping[str, Primary] = {"load": "fetch", "search": "fetch"}
-KINDS = tuple(kind.value for kind in Kind)
-EXPRESSION = "${"
-
-_ROUTING = ("thread", "target")
-_THREADS = (FORK, INLINE)
-_PREFIX = re.compile(r"([A-Za-z_]+):")
-
-
-def read_action(value: object, path: str, findings: Findings, *, foreach: bool) -> Action | None:
-    """The action at ``path``, None when it is so wrong that there is none."""
-    if not isinstance(value, Mapping):
-        findings.error(path, f"expected a mapping with item_id, found {found(value)}")
-        return None
-    fields = GraphFields(value, path, findings)
-    word = fields.choice("primary", (*PRIMARIES, *LEGACY_PRIMARIES)) or "execute"
-    primary = cast("Primary", LEGACY_PRIMARIES.get(word, word))
-    params = _params(fields, foreach=foreach)
-    kind = _kind(fields)
-    written = fields.text("item_id")
-    item_id, kind = _item(fields, written, kind) if written else ("", kind)
-    if not written and value.get("item_id") is None:
-        _validate_search(fields, primary, params)
-    if not written and primary == "fetch" and kind and "scope" not in params:
-        params["scope"] = kind
-    if primary == "execute" and kind and kind not in {k.value for k in EXECUTABLE_KINDS}:
-        findings.error(
-            fields.at("item_id" if written else "kind"),
-            f"expected an item that can be executed, found a {kind}",
-            "primary: fetch reads it",
-        )
-    _report_unknown(fields)
-    thread = value.get("thread")
-    return Action(
-        primary=primary,
-        item_id=item_id,
-        kind=kind if written else None,
-        params=params,
-        thread=thread if thread in _THREADS else "",
-    )
-
-
-def _params(fields: GraphFields, *, foreach: bool) -> dict[str, Any]:
-    params = dict(fields.mapping("params") or {})
-    for key in _ROUTING:
-        value = fields.any(key)
-        if value is None:
-            continue
-        if key in params and params[key] != value:
-            fields.findings.error(
-                fields.at(key), f"expected one {key}, found another in params", "keep one of them"
-            )
-        params.setdefault(key, value)
-    if foreach:
-        _refuse_async(fields, params)
-    return params
-
-
-def _refuse_async(fields: GraphFields, params: Mapping[str, Any]) -> None:
-    places = {fields.at("async"): fields.any("async")}
-    places[below(fields.at("params"), "async")] = params.get("async")
-    for path, value in places.items():
-        if value:
-            fields.findings.error(
-                path, "async on the action of a foreach is deprecated", "use parallel: true"
-            )
-
-
-def _kind(fields: GraphFields) -> str | None:
-    kind = fields.choice("kind", KINDS)
-    older = fields.choice("item_type", KINDS)
-    if older:
-        fields.findings.warn(fields.at("item_type"), "item_type is deprecated", f"kind: {older}")
-    if kind and older and kind != older:
-        fields.findings.error(
-            fields.at("item_type"), f"expected {kind} as in kind, found {older}", "keep kind only"
-        )
-    return kind or older
-
-
-def _item(fields: GraphFields, written: str, kind: str | None) -> tuple[str, str | None]:
-    """The canonical id and its kind. A text that begins with an expression stays as it is."""
-    path = fields.at("item_id")
-    if written.startswith(EXPRESSION):
-        return written, kind
-    prefix = _PREFIX.match(written)
-    rest = written[prefix.end() :] if prefix else written
-    if prefix and prefix[1] not in KINDS:
-        hint = fields.findings.guess(prefix[1], KINDS)
-        known = ", ".join(KINDS)
-        fields.findings.error(path, f"expected a kind ({known}), found {shown(prefix[1])}", hint)
-        return written, kind
-    if prefix and kind and prefix[1] != kind:
-        fields.findings.error(
-            path, f"expected a {kind} as in kind, found {shown(written)}", "keep the prefix only"
-        )
-    if not prefix and not kind:
-        fields.findings.warn(
-            path,
-            f"{shown(written)} has no canonical ref prefix and there is no kind",
-            f"it is taken for tool:{written[:60]}",
-        )
-    named = prefix[1] if prefix else kind or "tool"
-    return f"{named}:{_canonical_id(fields, path, rest)}", named
-
-
-def _canonical_id(fields: GraphFields, path: str, item_id: str) -> str:
-    if EXPRESSION in item_id:
-        return item_id
-    try:
-        return valid_id(item_id.removeprefix("./"))
-    except InvalidRefError as error:
-        fields.findings.error(path, str(error))
-        return item_id
-
-
-def _validate_search(fields: GraphFields, primary: Primary, params: Mapping[str, Any]) -> None:
-    if primary == "fetch" and params.get("query") is not None:
-        return
-    wanted = "an item_id, or a query in params" if primary == "fetch" else "an item_id"
-    fields.findings.error(fields.at("item_id"), f"expected {wanted}, found nothing")
-
-
-def _report_unknown(fields: GraphFields) -> None:
-    unused = {"async": "async is not used here: it belongs on the node"}
-    fields.report_unknown(("comment", "description", "id"), unused)
-
-
-# --- hook reading ---------------------------------------------------------------------------------
-# Reading the hooks of a graph file: what is done at which event.
-
-EVENTS = ("graph_started", "error", "after_step", "limit", "graph_completed")
-CONTROLS = ("retry", "fail", "abort", "continue", "skip")
-MAX_HOOKS = 100
-
-_CALL_KEYS = frozenset({"primary", "item_id", "kind", "item_type", "params"})
-LAST_LAYER = 3
-
-
-def read_hooks(fields: GraphFields) -> tuple[Hook, ...]:
-    """The hooks of ``config``, in the order of the file."""
-    entries = fields.sequence("hooks")
-    path = fields.at("hooks")
-    if len(entries) > MAX_HOOKS:
-        fields.findings.error(path, f"expected at most {MAX_HOOKS} hooks, found {len(entries)}")
-        return ()
-    hooks = (_hook(entry, below(path, n), fields.findings) for n, entry in enumerate(entries))
-    return tuple(hook for hook in hooks if hook)
-
-
-def watching_hooks(entries: Sequence[object]) -> tuple[Hook, ...]:
-    """Hooks of the infrastructure, on the last layer: they watch, and steer nothing.
-
-    Those that are wrong, or for events of something else, are left out.
-    """
-    hooks = (_hook(entry, "hooks", Findings()) for entry in entries[:MAX_HOOKS])
-    return tuple(replace(hook, layer=LAST_LAYER) for hook in hooks if hook)
-
-
-def _hook(entry: object, path: str, findings: Findings) -> Hook | None:
-    if not isinstance(entry, Mapping):
-        findings.error(path, f"expected a mapping with event and action, found {found(entry)}")
-        return None
-    fields = GraphFields(entry, path, findings)
-    event = fields.choice("event", EVENTS)
-    for key in ("event", "action"):
-        if entry.get(key) is None:
-            findings.error(fields.at(key), f"expected the {key} of the hook, found nothing")
-    condition = read_condition(fields, "condition")
-    layer = fields.count("layer", most=LAST_LAYER) or 1
-    hook_id = fields.text("id") or ""
-    value = fields.any("action")
-    fields.report_unknown(("event", "condition", "action", "layer", "id", "comment"), {})
-    if value is None:
-        return None
-    action, control = _done(value, fields.at("action"), findings)
-    if event is None or (action is None and control is None):
-        return None
-    return Hook(
-        event=event,
-        condition=condition,
-        action=action,
-        control=control,
-        layer=layer,
-        hook_id=hook_id,
-    )
-
-
-def _done(
-    value: object, path: str, findings: Findings
-) -> tuple[Action | None, Mapping[str, Any] | None]:
-    """A call or a control; both None when it is neither."""
-    if isinstance(value, Mapping) and value.keys() & _CALL_KEYS:
-        return read_action(value, path, findings, foreach=False), None
-    return None, _control(value, path, findings)
-
-
-def _control(value: object, path: str, findings: Findings) -> Mapping[str, Any] | None:
-    """``retry``, ``{retry: true, max_retries: 2}``, ``{action: retry, max_retries: 2}``."""
-    if isinstance(value, str):
-        value = {"action": value}
-    if not isinstance(value, Mapping):
-        findings.error(path, f"expected an action or a control, found {found(value)}")
-        return None
-    fields = GraphFields(value, path, findings)
-    word = _control_word(fields)
-    most = fields.count("max_retries", most=MAX_RETRIES)
-    fields.report_unknown(("action", "max_retries", *CONTROLS), {})
-    if word is None:
-        return None
-    return {"action": word} if most is None else {"action": word, "max_retries": most}
-
-
-def _control_word(fields: GraphFields) -> str | None:
-    named = fields.choice("action", CONTROLS)
-    flags = [word for word in CONTROLS if fields.truth(word)]
-    words = {*flags, *([named] if named else [])}
-    if len(words) == 1:
-        return words.pop()
-    if words or fields.data.get("action") is None:
-        known = ", ".join(CONTROLS)
-        found = f"{len(words)} of them" if words else "none"
-        hint = "" if words else "or an action with item_id"
-        fields.findings.error(fields.path, f"expected one control ({known}), found {found}", hint)
-    return None

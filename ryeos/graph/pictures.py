@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from itertools import pairwise
 
 from lillux.foreign_text import one_line
 from lillux.values import dataclass
@@ -16,7 +15,6 @@ from ryeos.graph.model import (
     edges_of,
     error_target,
 )
-from ryeos.run.model import Chain
 from ryeos.run.workspace import Workspace
 
 
@@ -106,7 +104,6 @@ class Picture:
         return tuple(state for state in NodeState if state in there)
 
 
-# --- shape ----------------------------------------------------------------------------------------
 # A graph as a picture; of a run, with how far it is with each node.
 
 _MOST_TITLE, _MOST_LINE, _MOST_LABEL = 40, 48, 40
@@ -213,143 +210,6 @@ def _group_text(condition: Condition) -> str:
     return text if isinstance(condition, (Comparison, Not)) else f"({text})"
 
 
-# --- mermaid --------------------------------------------------------------------------------------
-# A picture as a Mermaid flowchart, which GitHub and most viewers of Markdown draw.
-
-_BRACKETS: Mapping[Outline, tuple[str, str]] = {
-    Outline.SQUARE: ("[", "]"),
-    Outline.ROUNDED: ("(", ")"),
-    Outline.HEXAGON: ("{{", "}}"),
-    Outline.STACK: ("[[", "]]"),
-    Outline.STADIUM: ("([", "])"),
-}
-# Mermaid has its own entities, and directives (%%{init}%%) that it finds even within a label; `&`
-# and `<` are read as HTML by the browsers that draw it.
-_ESCAPES = str.maketrans(
-    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "#": "#35;", "`": "#96;", "%": "#37;"}
-)
-
-
-def mermaid(picture: Picture) -> str:
-    """The text of the flowchart, without a newline at the end."""
-    return "\n".join(_mermaid_lines(picture))
-
-
-def _mermaid_lines(picture: Picture) -> Iterator[str]:
-    yield "flowchart TD"
-    if picture.start is not None:
-        yield '    begin((" "))'
-        yield f"    begin --> {picture.start}"
-    yield from (f"    {_mermaid_box(box)}" for box in picture.boxes)
-    yield from (f"    {_mermaid_arrow(arrow)}" for arrow in picture.arrows)
-    for state in picture.states:
-        yield f"    {_class(state)}"
-        keys = ",".join(box.key for box in picture.boxes if box.state is state)
-        yield f"    class {keys} {state.value}"
-
-
-def _mermaid_box(box: Box) -> str:
-    opening, closing = _BRACKETS[box.outline]
-    label = "<br/>".join(_safe(line) for line in box.lines) or " "
-    return f'{box.key}{opening}"{label}"{closing}'
-
-
-def _mermaid_arrow(arrow: Arrow) -> str:
-    line = "-.->" if arrow.stroke is Stroke.DASHED else "-->"
-    text = _safe(arrow.label)
-    label = f'|"{text}"|' if text else ""
-    return f"{arrow.source} {line}{label} {arrow.target}"
-
-
-def _class(state: NodeState) -> str:
-    paint = PAINTS[state]
-    return (
-        f"classDef {state.value} fill:{paint.fill},stroke:{paint.line},color:{paint.text}"
-        ",stroke-width:2px"
-    )
-
-
-def _safe(text: str) -> str:
-    """Text that cannot end a label."""
-    return " ".join(text.translate(_ESCAPES).split())
-
-
-# --- dot ------------------------------------------------------------------------------------------
-# A picture in the language of Graphviz.
-
-_SHAPES: Mapping[Outline, str] = {
-    Outline.SQUARE: 'shape=box style="filled"',
-    Outline.ROUNDED: 'shape=box style="rounded,filled"',
-    Outline.HEXAGON: 'shape=hexagon style="filled"',
-    Outline.STACK: 'shape=box3d style="filled"',
-    Outline.STADIUM: 'shape=box style="rounded,filled,bold"',
-}
-
-
-def dot(picture: Picture) -> str:
-    """The text of the digraph, without a newline at the end."""
-    return "\n".join(_dot_lines(picture))
-
-
-def _dot_lines(picture: Picture) -> Iterator[str]:
-    yield f"digraph {_quoted(picture.title)} {{"
-    yield '    node [fontname="Helvetica,sans-serif" fontsize=11]'
-    yield '    edge [fontname="Helvetica,sans-serif" fontsize=9]'
-    if picture.start is not None:
-        yield '    begin [shape=point width=0.15 label=""]'
-        yield f"    begin -> {picture.start}"
-    yield from (f"    {_dot_box(box)}" for box in picture.boxes)
-    yield from (f"    {_dot_arrow(arrow)}" for arrow in picture.arrows)
-    if picture.states:
-        yield from (f"    {line}" for line in _legend(picture.states))
-    yield "}"
-
-
-def _dot_box(box: Box) -> str:
-    paint = PAINTS[box.state] if box.state else NEUTRAL
-    colours = f'fillcolor="{paint.fill}" color="{paint.line}" fontcolor="{paint.text}"'
-    return f"{box.key} [label={_quoted(*box.lines)} {_SHAPES[box.outline]} {colours}]"
-
-
-def _dot_arrow(arrow: Arrow) -> str:
-    attributes = []
-    if arrow.label:
-        attributes.append(f"label={_quoted(' ' + arrow.label + ' ')}")
-    if arrow.stroke is Stroke.DASHED:
-        attributes.append(f'style=dashed color="{ERROR_LINE}" fontcolor="{ERROR_LINE}"')
-    suffix = f" [{' '.join(attributes)}]" if attributes else ""
-    return f"{arrow.source} -> {arrow.target}{suffix}"
-
-
-def _legend(states: tuple[NodeState, ...]) -> Iterator[str]:
-    yield "subgraph cluster_legend {"
-    yield '    label="states" color="#d0d7de" fontname="Helvetica,sans-serif" fontsize=9'
-    for state in states:
-        yield f"    {_dot_box(Box(key=f'legend_{state.value}', lines=(state.value,), state=state))}"
-    yield "}"
-
-
-def _quoted(*lines: str) -> str:
-    """Lines of text as one string of Graphviz."""
-    return '"' + "\\n".join(_escape(line) for line in lines) + '"'
-
-
-def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
-
-
-def chain_picture(chain: Chain) -> Picture:
-    """The elements of a tool's chain as boxes, from the tool to its primitive."""
-    boxes = [
-        Box(key=f"e{number}", lines=(element.item_id, element.space))
-        for number, element in enumerate(chain.elements)
-    ]
-    arrows = [Arrow(source=box.key, target=other.key) for box, other in pairwise(boxes)]
-    return Picture(title=chain.tool.item_id, boxes=boxes, arrows=arrows)
-
-
-# --- states of a run ------------------------------------------------------------------------------
-
 _STARTED, _COMPLETED = "step_started", "step_completed"
 _LEFT: Mapping[str, NodeState] = {
     "error": NodeState.ERROR,
@@ -361,10 +221,10 @@ _LEFT: Mapping[str, NodeState] = {
 def recorded_node_states(workspace: Workspace, run_id: str, status: str) -> dict[str, NodeState]:
     """The state of each node that the run has come to; ``status`` is that of its thread.
 
-    Raises as `ryeos.graph.run_store.load_run`.
+    Raises as `ryeos.graph.loaded_runs.load_run`.
     """
-    from ryeos.graph.run_log import run_place
-    from ryeos.graph.run_store import key_lookup, load_run
+    from ryeos.graph.loaded_runs import key_lookup, load_run
+    from ryeos.graph.run_places import run_place
 
     place = run_place(workspace.context.spaces)
     loaded = load_run(place, run_id, key_lookup(workspace, place))

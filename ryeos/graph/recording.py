@@ -3,440 +3,38 @@
 See `ryeos.graph.call.Recording`. Formats: ``docs/graphs.md``.
 """
 
-import json
-import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import cached_property
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from lillux.errors import LilluxError
-from lillux.files import (
-    is_inside,
-    make_directory,
-    remove_file,
-    safe_join,
-    write_atomic,
-)
-from lillux.foreign_text import one_line, printable
 from lillux.values import dataclass
 from ryeos import __version__
-from ryeos.graph.call import Lineage, SavedRun
-from ryeos.graph.commands import Act, CallResult, Enter, NodeDone, Position, WalkOutcome
-from ryeos.graph.model import Graph, Options
-from ryeos.graph.problems import (
-    GraphInvalidError,
-    RunPlaceError,
-    not_resumable_error,
-)
-from ryeos.graph.reading import read_graph
-from ryeos.graph.run_log import (
-    COMPLETED,
-    TRANSCRIPT,
-    KeyLookup,
-    NodeCache,
-    NodeInput,
-    Receipt,
-    RunPlace,
-    new_run_id,
-    run_place,
-    valid_run_id,
-)
-from ryeos.graph.run_store import (
-    LoadedRun,
-    RunIdentity,
-    RunRecords,
-    StepRecord,
-    key_lookup,
-    load_run,
-)
+from ryeos.graph.call import Lineage
+from ryeos.graph.commands import Act, CallResult, Enter, NodeDone, WalkOutcome
+from ryeos.graph.errors import not_resumable_error
+from ryeos.graph.loaded_runs import LoadedRun, key_lookup, load_run
+from ryeos.graph.model import Graph
+from ryeos.graph.node_cache import NodeCache
+from ryeos.graph.options import Options
+from ryeos.graph.progress import Position
+from ryeos.graph.run_ledger import Ledger
+from ryeos.graph.run_objects import NodeInput, Receipt
+from ryeos.graph.run_pages import page_of, write_page
+from ryeos.graph.run_places import RunPlace, new_run_id, run_place
+from ryeos.graph.run_start import SavedRun
+from ryeos.graph.run_store import RunIdentity, RunRecords, StepRecord
 from ryeos.graph.runner import ResultCache
-from ryeos.items.context import log_warning
-from ryeos.items.errors import NoSigningKeyError, RyeError
-from ryeos.items.headers import parse_header
-from ryeos.items.refs import ItemRef, Kind, valid_id
-from ryeos.run.calls import MappedResult
-from ryeos.run.thread_control import end_rest, refreshed
-from ryeos.run.thread_registry import ThreadRegistry, write_document
-from ryeos.run.threads import (
-    CANCEL,
-    INLINE,
-    LOCAL,
-    Grants,
-    RunnerSeals,
-    Status,
-    Thread,
-    ThreadNotFoundError,
-    read_grants,
-    write_grants,
-)
+from ryeos.graph.transcript import KeyLookup
+from ryeos.items.errors import NoSigningKeyError
+from ryeos.run.outcomes import MappedResult
 from ryeos.run.workspace import Workspace
-from ryeos.trust.keys import SigningKey
-from ryeos.trust.sign import ReadItem, Signer, SignTarget
-
-# --- page -----------------------------------------------------------------------------------------
-# The page of a run, for people and for search: a knowledge item.
-#
-# Names and errors come from foreign graphs and tools: none of them can end the fence, a row of the
-# table or the comment that holds the signature.
-
-_MARKS = {"completed": "✅", "error": "❌", "running": "🔄", "waiting": "⏳"}
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+!|~&$:@-])")
-_LONGEST_TEXT, _MOST_ROWS = 300, 500
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSummary:
-    """A node of the graph: ``completed``, ``error``, ``running`` or ``waiting``."""
-
-    name: str
-    status: str = "waiting"
-    runs: int = 0
-    elapsed_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryStep:
-    """A completed step."""
-
-    step: int
-    node: str
-    status: str
-    elapsed_s: float = 0.0
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunPage:
-    """What the page shows. Times are seconds since 1970."""
-
-    graph_id: str
-    run_id: str
-    version: str
-    status: str
-    started: float
-    updated: float
-    nodes: tuple[NodeSummary, ...]
-    history: tuple[HistoryStep, ...]
-    state_hash: str = ""
-    transcript: str = ""
-
-
-def render_page(page: RunPage) -> str:
-    """The text of the knowledge item ``state/graphs/<graph id>/<run id>``, unsigned."""
-    name, source = page.run_id, plain_words(page.transcript or "its transcript")
-    header = {
-        "name": name,
-        "title": f"Run {name}",
-        "entry_type": "graph_run",
-        "category": f"state/graphs/{page.graph_id}",
-        "version": page.version,
-        "graph_id": page.graph_id,
-        "graph_run_id": page.run_id,
-        "status": page.status,
-        "steps": len(page.history),
-        "started": _utc_text(page.started),
-        "updated": _utc_text(page.updated),
-        "state_hash": page.state_hash,
-    }
-    parts = [
-        "```yaml",
-        *(f"{key}: {yaml_scalar(value)}" for key, value in header.items()),
-        "```",
-        "",
-        f"# {plain_words(page.graph_id)}",
-        "",
-        f"{_mark(page.status)} {plain_words(page.status)}, {len(page.history)} steps",
-        "",
-        "| | node | runs | seconds |",
-        "|---|---|---|---|",
-        *(_node_row(node) for node in page.nodes[:_MOST_ROWS]),
-        *_more(len(page.nodes), "nodes"),
-        "",
-        "## History",
-        "",
-        *(_history_line(step) for step in page.history[-_MOST_ROWS:]),
-        *_more(len(page.history), "earlier steps"),
-        "",
-        "---",
-        "",
-        f"Run {plain_words(page.run_id)}, rendered from {source}.",
-        "",
-    ]
-    return "\n".join(parts)
-
-
-def history_of(events: Sequence[tuple[float, str, Mapping[str, object]]]) -> list[HistoryStep]:
-    """The completed steps in a transcript's events (time, type, payload)."""
-    return [
-        HistoryStep(
-            step=_number(payload.get("step")),
-            node=str(payload.get("node", "")),
-            status=str(payload.get("status", "")),
-            elapsed_s=_seconds(payload.get("elapsed_s")),
-            error=None if payload.get("error") is None else str(payload["error"]),
-        )
-        for _, event_type, payload in events
-        if event_type == "step_completed"
-    ]
-
-
-def node_states(
-    names: Sequence[str], history: Sequence[HistoryStep], current: str | None = None
-) -> tuple[NodeSummary, ...]:
-    """The nodes of a graph with what became of them; ``current`` is running."""
-    runs: dict[str, list[HistoryStep]] = {}
-    for step in history:
-        runs.setdefault(step.node, []).append(step)
-    return tuple(_state(name, runs.get(name, []), running=name == current) for name in names)
-
-
-def _state(name: str, steps: list[HistoryStep], *, running: bool) -> NodeSummary:
-    status = "running" if running else "waiting"
-    if steps and not running:
-        status = "error" if steps[-1].error else "completed"
-    elapsed_s = sum(step.elapsed_s for step in steps)
-    return NodeSummary(name=name, status=status, runs=len(steps), elapsed_s=elapsed_s)
-
-
-def _node_row(node: NodeSummary) -> str:
-    return (
-        f"| {_mark(node.status)} | {plain_words(node.name)} | {node.runs} | {node.elapsed_s:.2f} |"
-    )
-
-
-def _history_line(step: HistoryStep) -> str:
-    mark = _mark("error" if step.error else "completed")
-    error = f": {plain_words(step.error)}" if step.error else ""
-    return f"{step.step}. {mark} {plain_words(step.node)}, {step.elapsed_s:.2f} s{error}"
-
-
-def _more(count: int, what: str) -> list[str]:
-    left = count - _MOST_ROWS
-    return ["", f"and {left} more {what}"] if left > 0 else []
-
-
-def _mark(status: str) -> str:
-    if status in _MARKS:
-        return _MARKS[status]
-    return "✅" if status.startswith(("completed", "success")) else "❌"
-
-
-def yaml_scalar(value: object) -> str:
-    """A scalar as JSON, which YAML reads as the same; no back-tick, which could end the fence."""
-    text = json.dumps(value, ensure_ascii=False)
-    return printable(text, 0).replace("`", "\\u0060")
-
-
-def plain_words(text: str) -> str:
-    """Foreign text as plain words of one line."""
-    return _MARKDOWN.sub(r"\\\1", one_line(text, _LONGEST_TEXT))
-
-
-def _utc_text(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else 0
-
-
-def _seconds(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
-
-
-# --- page file ------------------------------------------------------------------------------------
-# The page of a run as a file: written whole, signed with the user's key where there is one.
-
-
-def page_path(place: RunPlace, graph_id: str, run_id: str) -> Path:
-    """Where the page is. Raises InvalidRefError, RunIdError, RunPlaceError."""
-    folder = place.space.directory(Kind.KNOWLEDGE)
-    if not is_inside(folder, place.ai):
-        raise RunPlaceError(str(folder), "expected a folder, found a link")
-    return safe_join(folder, f"{_item_id(graph_id, run_id)}.md")
-
-
-def write_page(place: RunPlace, page: RunPage, signer: Signer | None) -> Path:
-    """Write the page, and sign it. Raises as `page_path`, FileSystemError, and as `Signer.sign`."""
-    path = page_path(place, page.graph_id, page.run_id)
-    make_directory(path.parent, within=place.space.within)
-    data = render_page(page).encode("utf-8", "backslashreplace")
-    write_atomic(path, data, within=place.space.within)
-    if signer is not None:
-        ref = ItemRef(Kind.KNOWLEDGE, _item_id(page.graph_id, page.run_id))
-        target = SignTarget(path=path, kind=Kind.KNOWLEDGE, space=place.space, ref=ref)
-        signer.sign(ReadItem(target, data), force=True)
-    return path
-
-
-def _item_id(graph_id: str, run_id: str) -> str:
-    valid_id(graph_id)
-    return f"state/graphs/{graph_id}/{valid_run_id(run_id)}"
-
-
-# --- ledger ---------------------------------------------------------------------------------------
-# Runs of graphs among the threads: who works on one, how it ended, what it may call.
-#
-# A run that ``rye run --async`` has started is a thread already, and its runner records its end;
-# any other is entered here, with the process that it runs in.
-
-_STATUSES = {
-    "completed": Status.COMPLETED,
-    "stepped": Status.COMPLETED,
-    "completed_with_errors": Status.COMPLETED_WITH_ERRORS,
-    "cancelled": Status.CANCELLED,
-}
-
-
-_MAX_ANCESTORS = 100
-# Runs that this process works on: the registry knows the process, and not which of its calls.
-_active: set[str] = set()
-
-
-class Ledger:
-    """The threads of a workspace, as runs of graphs see them."""
-
-    def __init__(
-        self,
-        registry: ThreadRegistry,
-        seals: RunnerSeals,
-        runs: RunPlace,
-        warn: Callable[[str], None] = log_warning,
-    ) -> None:
-        self._registry, self._seals, self._runs, self._warn = registry, seals, runs, warn
-
-    def lineage_of(self, thread_id: str) -> Lineage:
-        """What a run may do that this thread has started. Raises RyeError `PERMISSION_DENIED`.
-
-        A thread that is no run of a graph hands on what it has from its own parent; one that a
-        person has started hands on no limits.
-        """
-        for _ in range(_MAX_ANCESTORS):
-            try:
-                thread = self._registry.get(thread_id)
-                grants = read_grants(self._registry.place, self._seals, thread_id)
-            except ThreadNotFoundError:
-                raise _parent_unknown(thread_id, "which is no thread of this project") from None
-            except (LilluxError, ValueError) as error:
-                raise _parent_unknown(thread_id, f"but {error}") from None
-            if grants is not None:
-                depth = None if grants.depth is None else grants.depth - 1
-                own = () if grants.own is None else (grants.own,)
-                return Lineage(grants=(*grants.lists, *own), depth=depth)
-            if (self._runs.runs / thread_id).exists():  # the run of a graph, which had some
-                raise _parent_unknown(thread_id, "but the list of what it may call is missing")
-            if not thread.parent_id:
-                return Lineage()
-            thread_id = thread.parent_id
-        raise _parent_unknown(thread_id, "which has too many threads above it")
-
-    def given_to(self, run_id: str) -> Lineage:
-        """What the caller allows a run, the graph's own list aside.
-
-        Raises RyeError `PERMISSION_DENIED`.
-        """
-        try:
-            grants = read_grants(self._registry.place, self._seals, run_id)
-        except (LilluxError, ValueError) as error:
-            raise _grants_lost(run_id, str(error)) from None
-        if grants is None:
-            raise _grants_lost(run_id, "the list of what it may call is missing")
-        return Lineage(grants=grants.lists, depth=grants.depth)
-
-    def parent_of(self, thread_id: str) -> str:
-        """The thread that has started this one, ``""`` if absent or unknown."""
-        try:
-            return self._registry.get(thread_id).parent_id or ""
-        except ThreadNotFoundError:
-            return ""
-
-    def is_alive(self, run_id: str) -> bool:
-        """Whether a process works on the run."""
-        try:
-            thread = refreshed(self._registry, self._registry.get(run_id))
-        except ThreadNotFoundError:
-            return False
-        is_own = thread.pid == os.getpid()
-        return thread.status == Status.RUNNING and (not is_own or run_id in _active)
-
-    def begin(self, run_id: str, graph_id: str, parent_id: str, lineage: Lineage) -> bool:
-        """Enter a run as one of this process; False where its runner sees to that.
-
-        Raises RyeError `CONFLICT` where another process was quicker, and as `ThreadRegistry`.
-        """
-        from lillux.background import start_token
-
-        pid = os.getpid()
-        token = start_token(pid)
-        is_ours = self._enter(run_id, graph_id, parent_id, pid, token)
-        grants = Grants(lineage.grants, lineage.own, lineage.depth)
-        try:
-            write_grants(self._registry.place, self._seals, run_id, grants, self._warn)
-        except LilluxError as error:
-            if is_ours:
-                self._registry.finish(run_id, Status.ERROR, error=str(error))
-            raise
-        _active.add(run_id)
-        return is_ours
-
-    def _enter(self, run_id: str, graph_id: str, parent_id: str, pid: int, token: str) -> bool:
-        try:
-            known = self._registry.get(run_id)
-        except ThreadNotFoundError:
-            self._registry.register(_new_thread(run_id, graph_id, parent_id))
-            self._registry.mark_running(run_id, pid, token)
-            return True
-        if known.status == Status.RUNNING and known.pid == pid and run_id not in _active:
-            return False
-        if not self._registry.reopen(run_id, pid, token):
-            raise not_resumable_error(run_id, f"it is {known.status}, or another process has it")
-        with suppress(FileNotFoundError):  # that ended it last time
-            place = self._registry.place
-            remove_file(place.file(run_id, CANCEL), within=place.root)
-        end_rest(self._registry, known, self._seals)  # what it did last is about to be done again
-        return True
-
-    def is_end_requested(self, run_id: str) -> bool:
-        """Whether a user has asked for the end of a run, see `ryeos.run.thread_control`."""
-        return self._registry.place.file(run_id, CANCEL).exists()
-
-    def leave(self, run_id: str) -> None:
-        """Record that this process does not work on the run any more."""
-        _active.discard(run_id)
-
-    def end(self, run_id: str, status: str, answer: Mapping[str, object]) -> None:
-        """Record how a run of this process has ended. Raises as `ThreadRegistry`."""
-        error = answer.get("error")
-        self._registry.finish(
-            run_id,
-            _STATUSES.get(status, Status.ERROR),
-            result=json.dumps(answer, ensure_ascii=True, default=str),
-            error=str(error) if error else None,
-        )
-        write_document(self._registry, run_id)
-
-
-def _new_thread(run_id: str, graph_id: str, parent_id: str) -> Thread:
-    return Thread(
-        thread_id=run_id,
-        directive=graph_id,
-        parent_id=parent_id or None,
-        tool_id=graph_id,
-        item_id=f"tool:{graph_id}",
-        kind="tool",
-        target=LOCAL,
-        thread_mode=INLINE,
-        chain_root_id=run_id,
-    )
-
-
-# --- recording ------------------------------------------------------------------------------------
+from ryeos.trust.sign import Signer
+from ryeos.trust.signing_key import SigningKey
 
 _STEP = "-step"
 
@@ -707,24 +305,6 @@ def _place(act: Act) -> str:
     return act.item_id if act.index is None else str(act.index + 1)
 
 
-def page_of(graph: Graph, run: LoadedRun) -> RunPage:
-    """The page of a run, from its record."""
-    events = [(event.timestamp, event.event_type, event.payload) for event in run.events]
-    history = tuple(history_of(events))
-    going_on = run.current_node if run.status == "running" else None
-    return RunPage(
-        graph_id=graph.graph_id,
-        run_id=run.snapshot.graph_run_id,
-        version=__version__,
-        status=run.status,
-        started=events[0][0] if events else 0.0,
-        updated=events[-1][0] if events else 0.0,
-        nodes=node_states(list(graph.nodes), history, going_on),
-        history=history,
-        state_hash=run.snapshot.state_hash,
-    )
-
-
 def _answer(identity: _Identity, result: MappedResult) -> Mapping[str, Any]:
     """The envelope, as `ryeos.app.workspace` makes one of a result."""
     answer: dict[str, Any] = {
@@ -734,24 +314,6 @@ def _answer(identity: _Identity, result: MappedResult) -> Mapping[str, Any]:
         "data": result.data,
     }
     return answer if result.success else answer | {"error": result.error, "code": result.code}
-
-
-def _parent_unknown(parent_id: str, problem: str) -> RyeError:
-    """The error of a thread that a run is said to be started by, and that is not known here."""
-    return RyeError(
-        f"Permission denied: RYE_PARENT_THREAD_ID names {parent_id[:200]!r}, {problem}",
-        code="PERMISSION_DENIED",
-        hint="what a run starts may do no more than the run; unset the variable to start over",
-    )
-
-
-def _grants_lost(run_id: str, problem: str) -> RyeError:
-    """The error of a run without a whole record of what it may call."""
-    return RyeError(
-        f"Permission denied: cannot resume {run_id}: {problem}",
-        code="PERMISSION_DENIED",
-        hint="run the graph again for a new run",
-    )
 
 
 def _error_answer(error: BaseException) -> Mapping[str, Any]:
@@ -781,57 +343,6 @@ def _still_at(position: Position) -> Callable[[LoadedRun], None]:
     return check
 
 
-# --- resumable runs -------------------------------------------------------------------------------
-
-_LOOKED_AT = 200
-"""Of the latest threads: an older run is resumed by its id."""
-_STOPPED = frozenset({Status.ERROR, Status.CANCELLED, Status.KILLED})
-
-
-@dataclass(frozen=True, slots=True)
-class ResumableRun:
-    """A run of a graph that stopped before its end. ``node`` is where it would continue."""
-
-    thread: Thread
-    node: str
-
-    def describe(self) -> dict[str, Any]:
-        """The run as JSON."""
-        return {
-            "run_id": self.thread.thread_id,
-            "graph": self.thread.item_id or self.thread.directive,
-            "status": str(self.thread.status),
-            "node": self.node,
-            "stopped_at": self.thread.completed_at or self.thread.updated_at,
-        }
-
-
-def resumable_runs(workspace: Workspace, registry: ThreadRegistry) -> "Iterator[ResumableRun]":
-    """The runs of graphs here that stopped and can go on, the latest first.
-
-    Runs that another run started are left out: they go on with that one.
-    """
-    place = run_place(workspace.context.spaces)
-    trusted = key_lookup(workspace, place)
-    for one in registry.threads(limit=_LOOKED_AT):
-        if one.parent_id:
-            continue
-        thread = refreshed(registry, one)
-        try:
-            if thread.status not in _STOPPED or not _has_transcript(place, thread.thread_id):
-                continue
-            run = load_run(place, thread.thread_id, trusted)
-        except LilluxError:  # what is damaged is not resumed; asked for by its id it says why
-            continue
-        if run.status not in COMPLETED and run.current_node:
-            yield ResumableRun(thread, run.current_node)
-
-
-def _has_transcript(place: RunPlace, run_id: str) -> bool:
-    return place.run_file(run_id, TRANSCRIPT).is_file()
-
-
-# --- kept results ---------------------------------------------------------------------------------
 # Results of calls that are used again. See `ryeos.graph.runner.ResultCache`.
 
 
@@ -866,29 +377,3 @@ class KeptResults:
             config_snapshot_hash=self._behaviour,
             chain=(integrity,),
         )
-
-
-# --- pages ----------------------------------------------------------------------------------------
-# The page of a run that was walked elsewhere, made here from its record.
-
-
-def write_run_page(workspace: Workspace, graph_id: str, run_id: str) -> Path | None:
-    """Write and sign the page of a run, if the item is a graph; None for any other item.
-
-    Raises GraphInvalidError, NoSigningKeyError, and as `load_run` and `write_page`.
-    """
-    from ryeos.run.primitives import is_graph
-
-    chain = workspace.executor.build_chain(graph_id)
-    tool = chain.tool
-    if not is_graph(chain) or tool.item is None:
-        return None
-    target = tool.item.target
-    header = parse_header(target.suffix, tool.item.text, str(target.path))
-    reading = read_graph(header, tool.item_id)
-    if reading.graph is None:
-        raise GraphInvalidError(tool.item_id, reading.errors)
-    place = run_place(workspace.context.spaces)
-    run = load_run(place, run_id, key_lookup(workspace, place))
-    signer = Signer(workspace.signing_key(), workspace.verifier)
-    return write_page(place, page_of(reading.graph, run), signer)

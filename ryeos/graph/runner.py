@@ -14,11 +14,12 @@ from typing import Any, Literal, Protocol, Self, TypeVar
 
 from lillux.cancellation import Cancellation
 from lillux.values import dataclass
+from ryeos.graph.call_results import failed, unwrapped
 from ryeos.graph.commands import Act, CallResult, Enter, Fan, NodeDone, Pause, WalkOutcome
-from ryeos.graph.model import storage_problem
-from ryeos.graph.walk import NOT_MADE, Walk, failed, unwrapped
+from ryeos.graph.node_calls import NOT_MADE
+from ryeos.graph.storable_values import storage_problem
+from ryeos.graph.walk import Walk
 
-# --- fan ------------------------------------------------------------------------------------------
 # Several calls in parallel: each thread takes the next free call.
 
 T = TypeVar("T")
@@ -65,7 +66,6 @@ def side_by_side(
     return [results[place] for place in range(len(items))]
 
 
-# --- deadline -------------------------------------------------------------------------------------
 # What ends a run from outside: its caller, its time, and a file that a user puts there.
 
 LOOK_S = 0.5
@@ -135,9 +135,6 @@ class RunEnd:
         if ends_at is None:
             return LOOK_S
         return max(0.0, min(LOOK_S, ends_at - time.monotonic()))
-
-
-# --- runner ---------------------------------------------------------------------------------------
 
 
 class Calls(Protocol):
@@ -235,8 +232,6 @@ class GraphRunner:
                     self._leave(command)
                     reply = None
 
-    # ------------------------------------------------------------------ steps
-
     def _enter(self, step: Enter) -> bool:
         if not self._end.goes_on:
             return False
@@ -259,8 +254,6 @@ class GraphRunner:
             cache_hit=bool(step.calls) and all(acted.cache_hit for _, acted in step.calls),
         )
         self._on_step(event)
-
-    # ------------------------------------------------------------------ calls
 
     def _make(self, act: Act, cancellation: Cancellation) -> CallResult:
         if cancellation.is_set:

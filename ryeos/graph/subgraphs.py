@@ -5,10 +5,10 @@ It is a file of its own as only validation reads other graphs.
 
 from collections.abc import Callable, Mapping
 
-from ryeos.graph.expressions import has_marks
 from ryeos.graph.model import ActionNode, Graph, ReturnNode
 from ryeos.graph.problems import Findings, GraphProblem, shown
-from ryeos.graph.reading import node_uses
+from ryeos.graph.template_syntax import has_marks
+from ryeos.graph.validation import node_uses
 from ryeos.items.refs import Kind
 
 ReadGraph = Callable[[str], Graph | None]

@@ -11,7 +11,6 @@ from typing import Any
 from lillux.values import dataclass, field
 from ryeos.items.errors import UsageError
 
-# --- places ---------------------------------------------------------------------------------------
 # Where programs keep their settings, by platform and environment. Nothing is looked at here.
 
 PathFinder = Callable[["Machine"], "Path | None"]
@@ -82,7 +81,6 @@ def zed_settings(machine: Machine) -> Path | None:
     return in_dot_config("zed/settings.json")(machine)
 
 
-# --- table ----------------------------------------------------------------------------------------
 # One row for each program that can start an MCP server, as its documents say in November 2026.
 
 ENTRY_NAME = "rye"

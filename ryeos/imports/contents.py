@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
-from lillux.json_edits import Dialect, TextStructureError, TextSyntaxError, parse
+from lillux.jsonc import Dialect, TextStructureError, TextSyntaxError, parse
 from lillux.values import dataclass
 from ryeos.imports.openapi import MAX_DOCUMENT
 from ryeos.imports.plan import source_text

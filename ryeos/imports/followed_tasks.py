@@ -137,8 +137,6 @@ class FollowedTasks:
                     found[f"{label}: {self._by_label[label].file.problem}"] = None
         return "; ".join(list(found)[:_MAX_PROBLEMS])
 
-    # ------------------------------------------------------------------ recipes
-
     def get(self, key: str, /) -> Recipe | None:
         """The recipe of a name, with those that its lines start among its calls."""
         if key not in self._recipes:
@@ -214,8 +212,6 @@ class FollowedTasks:
         told = start.file or f"file for {start.runner}"
         return [], "", f"starts {start.runner}{place}: no {told} there, what it runs is not shown"
 
-    # ------------------------------------------------------------------ files
-
     def _nearest(self, start: Start, folder: str) -> Iterator[_Opened]:
         """The file that says what is started: for mise the nearest that knows the name."""
         found = list(self._files_for(start, folder))
@@ -286,8 +282,6 @@ class FollowedTasks:
             opened = _Opened(runner, path, label, folder, file)
             self._opened[key] = self._by_label[label] = opened
         return self._opened[key]
-
-    # ------------------------------------------------------------------ packages
 
     def _in_spaces(self, start: Start, folder: str) -> tuple[list[str], str, str]:
         """The scripts of the workspaces that the arguments of npm name."""
@@ -391,6 +385,7 @@ def _read(runner: str, folder: Path, name: str, text: str) -> RunnerFile:
         from ryeos.imports.justfiles import Justfile
 
         return Justfile(folder, name, text)
-    from ryeos.imports.package_tasks import MiseFile, PackageFile
+    from ryeos.imports.mise_tasks import MiseFile
+    from ryeos.imports.package_tasks import PackageFile
 
     return PackageFile(text) if runner == "npm" else MiseFile(text)

@@ -159,9 +159,6 @@ def arguments_of(text: str, most: int = 0) -> list[str]:
     return [*found, rest]
 
 
-# --- functions ------------------------------------------------------------------------------------
-
-
 def _change(pattern: str, into: str, word: str) -> str:
     start, mark, end = pattern.partition("%")
     if not mark:

@@ -165,8 +165,6 @@ class Makefile:
         """The files that it includes."""
         return tuple(self._parts.values())
 
-    # ------------------------------------------------------------------ reading
-
     def _read(self, name: str, text: str) -> None:
         """Take the lines of a file; its name stands in what is said of a line."""
         self._current, above, lines = [], "", _joined_lines(text)
@@ -453,8 +451,6 @@ class Makefile:
                 break
             text = filled
         return text
-
-    # ------------------------------------------------------------------ what runs
 
     def is_task(self, name: str) -> bool:
         """Whether a target is a task of its own: its name is a plain word, and no file's."""

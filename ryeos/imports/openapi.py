@@ -16,7 +16,6 @@ from lillux.errors import LilluxError
 from lillux.foreign_text import one_line
 from lillux.schema import validate_schema
 from lillux.values import dataclass
-from ryeos.imports.launches import rights_of_address
 from ryeos.imports.plan import (
     MAX_ITEMS,
     ImportPlan,
@@ -27,8 +26,10 @@ from ryeos.imports.plan import (
     source_error,
     source_text,
 )
+from ryeos.imports.proposed_rights import rights_of_address
 from ryeos.items.refs import ItemRef, Kind
-from ryeos.items.yaml import parse_yaml, yaml_text
+from ryeos.items.yaml import parse_yaml
+from ryeos.items.yaml_text import yaml_text
 from ryeos.run.http_bodies import FORM_TYPE, TEXT, MediaType, media_type_of
 from ryeos.run.http_styles import FORM, JSON, PLACES, QUERY
 
@@ -329,8 +330,6 @@ class _Operation:
             self._notes.append(f"of its server: {_plain(said)}")
         return _PLACE.sub(lambda match: chosen.get(match[1], match[0]), url)
 
-    # ------------------------------------------------------------------ what it takes
-
     def _parameters(self) -> Iterator[Mapping[str, Any]]:
         """Those of the operation, and of its path those that it does not say anew."""
         found: dict[tuple[object, object], Mapping[str, Any]] = {}
@@ -452,8 +451,6 @@ class _Operation:
 
     def _schema(self, value: object) -> dict[str, Any]:
         return _schema_of(self._said, value, [MAX_NODES])
-
-    # ------------------------------------------------------------------ credentials
 
     def _security(self, config: dict[str, Any], places: Mapping[str, dict[str, Any]]) -> None:
         """Credentials as variables: of the alternatives the first that can be sent, all of it."""

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lillux.contained_paths import require_plain_path
 from lillux.digests import sha256_hex
 from lillux.errors import UnsafePathError
-from lillux.files import read_bytes, require_plain_path
+from lillux.files import read_bytes
 from lillux.values import dataclass, field, replace
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import ItemRef
@@ -210,8 +211,6 @@ def _skeleton(ref: ItemRef) -> str:
     return plain.replace("rn", "m").replace("vv", "w")
 
 
-# --- names ----------------------------------------------------------------------------------------
-
 _MAX_NAME, _MARK_DIGITS = 64, 8
 _OTHERS = re.compile(r"[^a-z0-9_-]+")
 
@@ -236,9 +235,6 @@ def _is_file_name(name: str) -> bool:
     except UnsafePathError:
         return False
     return bool(name)
-
-
-# --- reading --------------------------------------------------------------------------------------
 
 
 def source_text(path: Path, max_bytes: int = MAX_SOURCE_BYTES) -> str:

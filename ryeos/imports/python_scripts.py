@@ -10,9 +10,10 @@ import re
 import sys
 from typing import Any
 
+from lillux.contained_paths import path_inside
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
-from lillux.files import path_inside, read_bytes
+from lillux.files import read_bytes
 from lillux.foreign_text import one_line
 from lillux.values import dataclass, replace
 from ryeos.imports.help_pages import HelpPage, read_help

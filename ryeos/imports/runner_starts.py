@@ -112,9 +112,6 @@ def _program(word: str) -> str:
     return _ENDINGS.sub("", name)
 
 
-# --- options --------------------------------------------------------------------------------------
-
-
 class _Words:
     """The words of a command, read from the left: options with their values, and the others."""
 
@@ -163,8 +160,6 @@ class _Words:
         return any(name in names for name, _ in self.options)
 
 
-# --- make -----------------------------------------------------------------------------------------
-
 _MAKE_VALUED_WORDS = """
 -C --directory -f --file --makefile -I --include-dir -o --old-file --assume-old -W --what-if
 --new-file --assume-new -E --eval --jobserver-auth"""
@@ -205,8 +200,6 @@ def _without_counts(words: Sequence[str]) -> list[str]:
             kept.append(word)
     return kept
 
-
-# --- npm, pnpm, yarn and bun ----------------------------------------------------------------------
 
 _FOLDERS = frozenset({"--prefix", "-C", "--cwd", "--dir"})
 _NPM_VALUED_WORDS = """
@@ -375,8 +368,6 @@ def _node(_: str, words: Sequence[str], folder: str) -> Iterator[Start]:
             return
 
 
-# --- just -----------------------------------------------------------------------------------------
-
 _JUST_VALUED_WORDS = """
 -f --justfile -d --working-directory --set --shell --shell-arg --color --command-color --dotenv-
 filename -E --dotenv-path --timestamp-format --chooser --list-heading --tempdir --cygpath
@@ -423,8 +414,6 @@ def _below(start: Start, names: list[str]) -> Start:
     names = [*([name] if name else []), *names[1:]]
     return replace(start, folder=folder, names=tuple(names), problem=problem)
 
-
-# --- mise -----------------------------------------------------------------------------------------
 
 _MISE_VALUED_WORDS = """
 -C --cd -E --env -j --jobs -t --tool -o --output -s --shell --log-level --timeout -i --interval"""

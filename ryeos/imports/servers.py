@@ -5,21 +5,13 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
+from lillux.dotenv_files import NEVER_FROM_DOTENV
 from lillux.errors import LilluxError
-from lillux.json_edits import Dialect, JsonNode, TextSyntaxError, is_blank, parse
-from lillux.variables import NEVER_FROM_DOTENV
+from lillux.jsonc import Dialect, JsonNode, TextSyntaxError, is_blank, parse
 from ryeos.imports.clients import find_client, starts_rye
-from ryeos.imports.launches import (
-    EntryError,
-    Launch,
-    Secrets,
-    launch_of,
-    own_folders,
-    proposed_rights,
-    rights_of_address,
-    translated,
-    words_of,
-)
+from ryeos.imports.entry_secrets import Secrets
+from ryeos.imports.launches import EntryError, Launch, launch_of, words_of
+from ryeos.imports.placeholders import own_folders, translated
 from ryeos.imports.plan import (
     MAX_ITEMS,
     ImportPlan,
@@ -30,6 +22,7 @@ from ryeos.imports.plan import (
     source_error,
     source_text,
 )
+from ryeos.imports.proposed_rights import proposed_rights, rights_of_address
 from ryeos.imports.server_items import (
     FIRST_VERSION,
     RUNTIMES,
@@ -208,8 +201,6 @@ class _Entry:
             "config": config,
         }
 
-    # ------------------------------------------------------------------ a program
-
     def _command(
         self, entry: Mapping[str, Any]
     ) -> tuple[Launch, dict[str, Any], dict[str, Any]] | None:
@@ -274,8 +265,6 @@ class _Entry:
                 yield forwarded, f"${{{forwarded}}}"
         if entry.get("envFile"):
             self._notes.append("its envFile is not read: name its variables under env")
-
-    # ------------------------------------------------------------------ an address
 
     def _address(self, entry: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         url = next((entry[key] for key in ADDRESS_KEYS if isinstance(entry.get(key), str)), "")

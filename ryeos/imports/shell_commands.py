@@ -69,8 +69,6 @@ class _Word:
     inner: list[str] = field(default_factory=list)
 
 
-# --- words ----------------------------------------------------------------------------------------
-
 _OPERATORS = re.compile(r"\d?[<>][<>&|]*-?|;;|&&|\|\|?|[;&()\n]")
 
 
@@ -172,9 +170,6 @@ def _closing(text: str, at: int, pair: str) -> int:
         if depth == 0:
             return place
     return len(text)
-
-
-# --- commands -------------------------------------------------------------------------------------
 
 
 class _Reader:

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from pathlib import Path
 
+from lillux.contained_paths import path_inside
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError, as_word
-from lillux.files import path_inside, read_bytes
+from lillux.files import read_bytes
 from lillux.foreign_text import one_line
 from ryeos.imports.plan import ImportPlan, ImportSource, ProposedItem, plain_name, shown_path
 from ryeos.items.header_values import MetadataError
@@ -23,12 +24,11 @@ from ryeos.trust.skill_files import (
     OF_OTHER_PROGRAMS,
     OWN_FOLDER,
     ListedFile,
-    SkillFolderError,
     SkillManifest,
-    folder_contents,
     front_matter,
     manifest_of,
 )
+from ryeos.trust.skill_folders import SkillFolderError, folder_contents
 
 CATEGORY = "skills"
 MAX_NAME, MAX_DESCRIPTION, MAX_CALLED = 64, 1024, 64

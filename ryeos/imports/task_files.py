@@ -6,8 +6,8 @@ A file of its own: each reader gives it, and `ryeos.imports.tasks` imports the r
 import re
 from pathlib import Path
 
+from lillux.contained_paths import path_inside
 from lillux.errors import LilluxError
-from lillux.files import path_inside
 from lillux.foreign_text import one_line
 from lillux.values import dataclass, field
 from ryeos.imports.help_pages import Argument

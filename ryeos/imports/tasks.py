@@ -11,17 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from lillux.contained_paths import path_inside, safe_join
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
-from lillux.files import path_inside, read_bytes, safe_join
+from lillux.files import read_bytes
 from ryeos.imports.help_pages import HelpPage
-from ryeos.imports.plan import (
-    ImportPlan,
-    ImportSource,
-    ProposedItem,
-    plain_name,
-    shown_path,
-)
+from ryeos.imports.plan import ImportPlan, ImportSource, ProposedItem, plain_name, shown_path
 from ryeos.imports.task_files import MISE_NAME, Part, Task, TaskFile, plain_line
 from ryeos.imports.task_steps import Follower, too_much
 from ryeos.imports.tool_texts import MAX_FILE, NAME_OF_TASK, distinct, schema_of
@@ -73,7 +68,7 @@ def _reader_of(path: Path) -> Callable[[ImportSource, Follower], TaskFile]:
 
         return read_justfile
     if name.endswith(".toml"):
-        from ryeos.imports.package_tasks import read_mise
+        from ryeos.imports.mise_tasks import read_mise
 
         return read_mise
     from ryeos.imports.makefiles import read_makefile
@@ -154,9 +149,6 @@ def _text(ref: ItemRef, description: str, said: TaskItem, page: HelpPage) -> str
     return "\n".join(lines) + "\n"
 
 
-# --- a signed task --------------------------------------------------------------------------------
-
-
 def further_files(said: TaskItem, base: Path) -> list[FurtherFile]:
     """The files that a task reads, for a person who is about to sign it.
 
@@ -220,9 +212,6 @@ def _earlier(data: bytes) -> _Said | None:
 def _config_of(data: bytes) -> Mapping[str, Any]:
     config = parse_header(".py", data.decode("utf-8", "replace"), "a tool").get("CONFIG")
     return config if isinstance(config, Mapping) else {}
-
-
-# --- files ----------------------------------------------------------------------------------------
 
 
 class _Held:

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lillux.contained_paths import safe_join
 from lillux.errors import LilluxError
-from lillux.files import read_bytes, safe_join
+from lillux.files import read_bytes
 from lillux.values import dataclass
 from ryeos.imports.help_pages import Argument, HelpPage
 from ryeos.items.line_ends import pinned_bytes

@@ -101,7 +101,7 @@ def _declared(line: str) -> CommentField | None:
     return CommentField(name=found["name"], field=field, value=value)
 
 
-def says_the_same(found: CommentField, header: Mapping[str, Any]) -> bool:
+def repeats_header(found: CommentField, header: Mapping[str, Any]) -> bool:
     """Whether a line says what is read of the header."""
     read = header_field(header, found.field)
     return isinstance(read, str) and read == found.value
@@ -116,6 +116,6 @@ def unread_lines(
     """
     for number, line in lines:
         found = field_in(line, is_header=is_header)
-        if found and not says_the_same(found, header):
+        if found and not repeats_header(found, header):
             problem = f"is not read here; {fix.format(field=found.field)}, or remove it"
             yield Unread(line=number, name=found.name, field=found.field, problem=problem)

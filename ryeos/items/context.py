@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Any
 
-    from lillux.sandbox import FolderRestrictions
+    from lillux.folder_restrictions import FolderRestrictions
     from ryeos.items.path_links import LinkedFolder
 
 
@@ -141,7 +141,7 @@ class Context:
     dev_mode      integrity errors become loud warnings (``RYE_DEV_MODE=1``)
     key_directory where the private signing key is
     confines      tools get neither keys nor what gives rights: they are an agent's, or a node's
-    sandbox       the level of RYE_SANDBOX, see `ryeos.run.confinement`
+    sandbox       the level of RYE_SANDBOX, see `ryeos.run.sandbox_policy`
     receipts      ``on`` or ``full`` where each run leaves a receipt, ``""`` where graphs do
     on_node       tools run on a node, for another user
     node_policy   what the operator of that node lets tools do at most, as a policy file says it
@@ -343,7 +343,7 @@ class Context:
         It reads no private key, and writes nothing that gives rights: keys, trust, approvals,
         settings and records of user space. At every other level `ryeos.run.allowance` counts.
         """
-        from lillux.sandbox import Access, FolderRestrictions
+        from lillux.folder_restrictions import Access, FolderRestrictions
 
         ai = self.spaces.user.ai
         return FolderRestrictions(
@@ -462,7 +462,6 @@ def _lock_mode(word: str) -> LockMode:
         ) from None
 
 
-# --- cache place ----------------------------------------------------------------------------------
 # The cache folder of this user, which no other user can write to.
 
 _PRIVATE = 0o700
@@ -511,7 +510,6 @@ def _is_ours_alone(folder: Path) -> bool:
     )
 
 
-# --- clock ----------------------------------------------------------------------------------------
 # The clock that signatures and lockfiles are given; imports `datetime` when it is read.
 
 Clock = Callable[[], "datetime"]
@@ -524,7 +522,6 @@ def utc_now() -> "datetime":
     return datetime.now(UTC)
 
 
-# --- log ------------------------------------------------------------------------------------------
 # Where a warning goes by default. Imports `logging`, which is slow, when used.
 
 

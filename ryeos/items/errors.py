@@ -48,9 +48,6 @@ class RyeError(LilluxError):
         super().__init__(message, hint=hint)
 
 
-# ---------------------------------------------------------------- references, spaces, items
-
-
 class InvalidRefError(RyeError):
     """An item reference that no space could hold."""
 
@@ -160,9 +157,6 @@ class ItemValidationError(RyeError):
         super().__init__("; ".join(words), hint="fix the file and sign it again")
 
 
-# ---------------------------------------------------------------- trust
-
-
 class IntegrityError(RyeError):
     """The bytes at ``path`` are not what a trusted key signed, or cannot be checked."""
 
@@ -259,9 +253,6 @@ def key_document_error(path: str, problem: str) -> RyeError:
     return RyeError(f"{path}: {problem}", code="CONFIG_ERROR", path=path)
 
 
-# ---------------------------------------------------------------- chain
-
-
 class ChainError(RyeError, ValueError):
     """A chain that cannot be built."""
 
@@ -315,9 +306,6 @@ class LockfileMismatchError(ChainError):
         )
 
 
-# ---------------------------------------------------------------- running
-
-
 class ParameterError(RyeError):
     """Parameters do not fit the item's schema; nothing was started."""
 
@@ -360,7 +348,6 @@ def _bare(ref: str) -> str:
     return ref.partition(":")[2] or ref
 
 
-# --- request errors -------------------------------------------------------------------------------
 # What is wrong with a request: an argument, or a query. No item is to blame.
 
 
@@ -394,7 +381,6 @@ class InvalidQueryError(RyeError):
         )
 
 
-# --- envelope -------------------------------------------------------------------------------------
 # The one shape of every answer: ``{"status": ...}``, errors with ``code``, ``error``, ``hint``.
 #
 # The command line's ``--json``, and later the MCP server and the node, send exactly this. Keys only

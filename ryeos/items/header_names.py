@@ -101,8 +101,6 @@ def is_one_slip(word: str, wanted: str) -> bool:
     return len(short) + 1 == len(long) and short[at:] == long[at + 1 :]
 
 
-# --- words of a text ------------------------------------------------------------------------------
-
 # One slip of ``sandbox`` leaves one of these whole; see `is_one_slip`.
 _CORES = pattern(r"(?i)s_*a_*n_*b_*d_*o_*x|s_*a_*n_*d(?:[ -]?b_*o_*x)?|b_*o_*x")
 _LONGEST = 40

@@ -15,7 +15,7 @@ from typing import Any
 from lillux.patterns import pattern
 from lillux.values import dataclass
 from ryeos.items.header_names import skeleton
-from ryeos.items.headers import syntax_tree
+from ryeos.items.python_headers import syntax_tree
 
 NAME = "FILES"
 _DIGEST = pattern(r"(?i)(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")

@@ -1,7 +1,7 @@
 """Every place of a Python file that binds a name or changes its value, for ``declarations``.
 
 A file of its own, as most texts are never looked at this closely: see
-`ryeos.items.declarations.may_have_unread`.
+`ryeos.items.declaration_search.may_have_unread`.
 """
 
 import ast
@@ -18,8 +18,8 @@ from ryeos.items.header_names import (
     seems_rights,
 )
 from ryeos.items.header_values import MetadataError, shown
-from ryeos.items.headers import is_literal, syntax_tree
-from ryeos.items.python_texts import NamesByText
+from ryeos.items.python_headers import is_literal, syntax_tree
+from ryeos.items.python_names import NamesByText
 from ryeos.items.specs import SPELLINGS
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)

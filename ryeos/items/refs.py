@@ -8,13 +8,11 @@ from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 
+from lillux.contained_paths import require_plain_path
 from lillux.errors import UnsafePathError
-from lillux.files import require_plain_path
 from lillux.values import dataclass, field
 from ryeos.items.errors import InvalidRefError
 from ryeos.items.places import AI_FOLDER
-
-# --- items ----------------------------------------------------------------------------------------
 
 AI_DIRECTORY = AI_FOLDER
 REPLACED_FOLDER, REPLACED_SETTINGS_FOLDER = "state/replaced", "state/replaced-settings"
@@ -366,7 +364,6 @@ class Resolution:
     warnings: tuple[str, ...] = ()
 
 
-# --- file types -----------------------------------------------------------------------------------
 # Types of files that a space adds to those that Rye knows. Page: ``docs/items.md``.
 
 

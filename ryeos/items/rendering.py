@@ -14,20 +14,18 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any
 
-from lillux.digests import CanonicalJsonError, require_json
-from ryeos.items.errors import DirectiveInputError
-from ryeos.items.markdown import PATTERN as INPUT_PATTERN
-from ryeos.items.markdown import (
+from lillux.canonical_json import CanonicalJsonError, require_json
+from ryeos.items.directives import (
+    INPUT_PATTERN,
     Directive,
     DirectiveInput,
     DirectiveOutput,
-    count_signature_lines,
     parse_directive,
-    parse_knowledge,
 )
+from ryeos.items.errors import DirectiveInputError
+from ryeos.items.knowledge import parse_knowledge
+from ryeos.items.markdown import count_signature_lines
 from ryeos.items.refs import ItemRef
-
-# --- directives -----------------------------------------------------------------------------------
 
 # Parameters that steer a run and are no inputs, unless a directive declares one so named.
 STEERING = frozenset({"model", "limit_overrides", "previous_thread_id", "thread", "async"})
@@ -252,7 +250,6 @@ def _output_as_json(output: DirectiveOutput) -> dict[str, Any]:
     }
 
 
-# --- knowledge ------------------------------------------------------------------------------------
 # A knowledge item for the caller: its text and metadata, unchanged. Pure.
 
 KNOWLEDGE_INSTRUCTIONS = "Use the content as reference; it asks for nothing to be done."

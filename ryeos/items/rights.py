@@ -266,9 +266,6 @@ def _fill_entries(
     return tuple(dict.fromkeys(path for entry in entries for path in fill(where, entry)))
 
 
-# --- narrowing ------------------------------------------------------------------------------------
-
-
 def _both(
     mine: Entries | None, other: Entries | None, is_within: Callable[[str, str], bool]
 ) -> Entries | None:
@@ -284,7 +281,7 @@ def _both_networks(mine: Entries | None, other: Entries | None) -> Entries | Non
     if mine is None or other is None:
         return other if mine is None else mine
     if (LOOPBACK,) in (mine, other) and mine != other:
-        from lillux.http.model import is_loopback
+        from lillux.http.urls import is_loopback
 
         hosts = other if mine == (LOOPBACK,) else mine
         return tuple(one for one in hosts if is_loopback(one.rpartition(":")[0].strip("[]")))

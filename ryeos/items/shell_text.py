@@ -1,7 +1,7 @@
 """Comments and code of a shell script, each by itself, and what they seem to declare.
 
 A file of its own, as most scripts are never looked at this closely: see
-`ryeos.items.declarations.may_have_unread`.
+`ryeos.items.declaration_search.may_have_unread`.
 """
 
 import re
@@ -94,9 +94,6 @@ def _split_line(line: str, quote: str) -> tuple[str, str | None, str]:
     return "".join(code), None, quote
 
 
-# --- what they declare ----------------------------------------------------------------------------
-
-
 def shell_bindings(text: str) -> Iterator[Binding | Unread]:
     """What the comments and assignments of a script declare; each `Unread` is not read at all."""
     lines = shell_lines(text)
@@ -141,9 +138,9 @@ def _assignment(name: str, number: int, line: str, value: str) -> Iterator[Bindi
         problem = "is an assignment; Rye reads rights in the comments at the top, # sandbox: {...}"
         yield _unread(number, name, problem)
     elif name == "CONFIG_SCHEMA" or (name.startswith("__") and bare in _NAMES):
-        from ryeos.items.headers import assigned_by_shell
+        from ryeos.items.shell_headers import shell_assignments
 
-        read = assigned_by_shell(line)
+        read = shell_assignments(line)
         if name in read:
             yield Binding(name=bare, line=number, how="is assigned", is_read=True, value=read[name])
         else:
@@ -177,7 +174,7 @@ def comment_bindings(
     ``below`` are the comments of a script; without it every line with the mark is one. With
     ``is_block`` the comments at the top are YAML between two ``---``.
     """
-    from ryeos.items.headers import read_block
+    from ryeos.items.comment_headers import read_block
 
     raw = text.split("\n")
     end = len(raw)
@@ -226,7 +223,7 @@ def _in_header(comment: str, number: int, *, is_inside: bool) -> Iterator[Bindin
     ``is_inside``: it is a part of an object that was read.
     """
     from ryeos.items.comment_fields import field_in, misspelt_prose
-    from ryeos.items.headers import read_tag
+    from ryeos.items.comment_headers import read_tag
 
     said = read_tag(comment)
     if said is not None:

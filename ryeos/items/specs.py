@@ -1,21 +1,18 @@
-"""A tool's metadata as a value, type-checked once; unknown keys; versions.
+"""A tool's metadata as a value, type-checked once.
 
 Fields and spellings are in ``docs/items.md``. A Python or JavaScript file writes
 ``__version__`` or ``CONFIG_SCHEMA``, a YAML file ``version`` or ``config_schema``.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from lillux.fields import ABSENT, Absent, Fields
-from lillux.patterns import pattern
 from lillux.values import dataclass, field
 from ryeos.items.errors import SpecError
 
 if TYPE_CHECKING:
-    from packaging.version import Version
-
     from ryeos.items.rights import Rights
 
 
@@ -23,7 +20,6 @@ PRIMITIVE_TYPE = "primitive"
 RUNTIME_TYPE = "runtime"
 EXTRACTOR_TYPE = "extractor"
 _BASH_RUNTIME = "rye/core/runtimes/bash/bash"
-
 
 # field -> spellings in the file, the first found wins
 SPELLINGS: Mapping[str, tuple[str, ...]] = {
@@ -247,162 +243,3 @@ def _variants(read: _HeaderFields) -> tuple[Mapping[str, Any], ...]:
                 f"variants[{index}].when", f"expected a mapping, got {type_name(variant['when'])}"
             )
     return tuple(value)
-
-
-# --- unknown keys ---------------------------------------------------------------------------------
-# Unknown keys, most likely misspelt.
-#
-# A tool may carry any key of its own. What a runtime declares is all for the engine, and so is what
-# stands in the blocks below, wherever they are: there a slip changes what is run or verified.
-
-BLOCKS: Mapping[str, tuple[str, ...]] = {
-    "anchor": (
-        "enabled",
-        "mode",
-        "markers_any",
-        "siblings",
-        "root",
-        "lib",
-        "cwd",
-        "env_paths",
-        "env",
-    ),
-    "verify_deps": (
-        "enabled",
-        "scope",
-        "recursive",
-        "extensions",
-        "exclude_dirs",
-        "unverified",
-    ),
-}
-_ENV_CONFIG = ("interpreter", "env", "unset", "env_policy")
-_VARIANT = ("suffixes", "when", "config")
-# Said about a file, for people and registries, or for parts of Rye that are not the engine.
-FOREIGN = frozenset(
-    {"author", "authors", "license", "homepage", "repository", "tags", "keywords", "notes"}
-    | {"created_at", "updated_at", "required_capabilities", "permissions", "capabilities"}
-    | {"native_resume", "cache", "title", "id", "extends"}
-)
-_FOREIGN_PREFIXES = ("x-", "_")
-_FOREIGN_IN_CODE = frozenset({"__docstring__", "__all__", "__author__", "__license__"})
-_DATA_SUFFIXES = frozenset({".yaml", ".yml", ".json", ".toml"})
-_CUTOFF, _CUTOFF_IN_CODE = 0.7, 0.8
-
-
-def unknown_key_warnings(spec: ToolSpec, suffix: str, where: str) -> Iterator[str]:
-    """A line for each unknown key of a file; ``where`` is its path or id."""
-    if spec.tool_type == RUNTIME_TYPE:
-        yield from _top_level(spec.unrecognized, suffix, where)
-        yield from _unread(f"{where}: env_config", _plain_keys(spec.env_config), _ENV_CONFIG)
-        for index, variant in enumerate(spec.variants):
-            yield from _unread(f"{where}: variants[{index}]", variant, _VARIANT)
-    for name, known in BLOCKS.items():
-        yield from _unread(f"{where}: {name}", getattr(spec, name) or {}, known)
-
-
-def misspelt_keys(spec: ToolSpec, suffix: str) -> Iterator[str]:
-    """What is wrong with each key that is nearly one that means something."""
-    known = tuple(name for names in SPELLINGS.values() for name in names)
-    is_data = suffix in _DATA_SUFFIXES
-    for key in spec.unrecognized:
-        if key in {*known, *FOREIGN, *_FOREIGN_IN_CODE} or key.startswith(_FOREIGN_PREFIXES[0]):
-            continue
-        names = tuple(name for name in known if name[0].islower()) if is_data else known
-        close = closest(key, names, _CUTOFF_IN_CODE)
-        if close:
-            yield f"unknown key {key[:80]!r}: did you mean {close}?"
-
-
-def _top_level(keys: Mapping[str, Any], suffix: str, where: str) -> Iterator[str]:
-    """In code every constant may look like a key, so only what comes close to one is reported."""
-    if suffix in _DATA_SUFFIXES:
-        known = tuple(name for names in SPELLINGS.values() for name in names if name[0].islower())
-        foreign = (key for key in keys if key in FOREIGN or key.startswith(_FOREIGN_PREFIXES))
-        yield from _unread(where, keys, (*known, *foreign))
-        return
-    known = tuple(name for names in SPELLINGS.values() for name in names)
-    for key in keys:
-        if key not in {*known, *_FOREIGN_IN_CODE} and closest(key, known, _CUTOFF_IN_CODE):
-            yield from _unread(where, {key: keys[key]}, known)
-
-
-def _plain_keys(env_config: Mapping[str, Any]) -> dict[str, Any]:
-    """All but interpreter blocks, whose name is free."""
-    blocks = {
-        key
-        for key, value in env_config.items()
-        if isinstance(value, Mapping) and {"type", "var"} <= value.keys()
-    }
-    return {key: value for key, value in env_config.items() if key not in blocks}
-
-
-def _unread(where: str, keys: Mapping[str, Any], known: tuple[str, ...]) -> Iterator[str]:
-    for key, value in keys.items():
-        if key not in known:
-            yield _line(where, str(key), known, value)
-
-
-def _line(where: str, key: str, known: tuple[str, ...], value: object) -> str:
-    close = closest(key, known, _CUTOFF)
-    meant = f": did you mean {close}?" if close else f" ({type_name(value)})"
-    return f"{where}: unknown key {key[:80]!r} is not used{meant}"
-
-
-def closest(key: str, known: tuple[str, ...], cutoff: float) -> str:
-    """The known key that another one is most like, ``""`` where none is like it."""
-    from difflib import get_close_matches
-
-    return next(iter(get_close_matches(key, known, 1, cutoff)), "")
-
-
-# --- versions -------------------------------------------------------------------------------------
-# Comparing versions: the door of ``packaging``.
-
-_SEMVER = pattern(r"v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
-
-
-def parse_version(text: str) -> "Version":
-    """A version by PEP 440, to be compared. Raises ValueError for anything else."""
-    from packaging.version import Version
-
-    return Version(text)
-
-
-COMPARISONS: Mapping[str, Callable[[int], bool]] = {
-    ">=": lambda order: order >= 0,
-    "<=": lambda order: order <= 0,
-    ">": lambda order: order > 0,
-    "<": lambda order: order < 0,
-}
-"""Signs of an order of versions, see `compare_versions`; the longer ones first."""
-
-
-def compare_versions(first: str, second: str) -> int:
-    """Below, at or above 0, by PEP 440; by semver when one of the two is not a PEP 440 version.
-
-    Raises ValueError for what is neither.
-    """
-    try:
-        one, other = parse_version(first), parse_version(second)
-    except ValueError:
-        mine, theirs = _semver(first), _semver(second)
-        return (mine > theirs) - (mine < theirs)
-    return (one > other) - (one < other)
-
-
-# Numbers before texts, and a release after every pre-release of it.
-_Part = tuple[int, int, str]
-
-
-def _semver(text: str) -> tuple[tuple[int, ...], bool, tuple[_Part, ...]]:
-    match = _SEMVER.fullmatch(text.strip())
-    if not match:
-        raise ValueError(f"expected a version like 1.2.0, found {text[:60]!r}")
-    *numbers, pre = match.groups()
-    parts = tuple(_part(part) for part in (pre or "").split(".") if part)
-    return tuple(map(int, numbers)), not pre, parts
-
-
-def _part(text: str) -> _Part:
-    return (0, int(text), "") if text.isdecimal() else (1, 0, text)

@@ -16,7 +16,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from lillux.files import read_bytes, safe_join
+from lillux.contained_paths import safe_join
+from lillux.files import read_bytes
 from lillux.patterns import pattern
 from lillux.values import dataclass
 from ryeos.items.errors import RyeError, SpecError

@@ -4,13 +4,11 @@ The one door of PyYAML. Only its events are used: they come one by one, from the
 is installed, so that a hostile text is refused before anything is built from it.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from math import isfinite
 from typing import TYPE_CHECKING, Any, cast
 
-from lillux.errors import LilluxError
 from lillux.patterns import pattern
 from ryeos.items.header_values import (
     MAX_DEPTH,
@@ -25,8 +23,6 @@ from ryeos.items.header_values import (
 if TYPE_CHECKING:
     import yaml
 
-
-# --- yaml documents -------------------------------------------------------------------------------
 
 _MAX_NUMBER_CHARACTERS = 300
 _MAX_MERGED_KEYS = 100_000
@@ -441,190 +437,3 @@ class _Document:
         line = None if mark is None else mark.line + 1
         column = None if mark is None else mark.column + 1
         return MetadataError("yaml", problem, line, place=self._where, column=column)
-
-
-# --- yaml entries ---------------------------------------------------------------------------------
-# A mapping of names inside a YAML file, edited as text, so that what people wrote around stays.
-#
-# ``section`` is the key of the mapping, at the left margin: ``remotes`` of ``remotes.yaml``. Pure.
-# Each edit is read back and compared with what it should say: a file in a form that this cannot
-# edit is an error, and is left alone.
-
-_INDENT = "  "
-_NOTHING = r"\{\s*\}|null|~"
-_PLAIN = pattern(r"[A-Za-z_][A-Za-z0-9_.-]*")
-_WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
-
-
-class UneditableYamlError(LilluxError):
-    """A file is valid, and in a form that only a person can edit; nothing was changed."""
-
-    code, exit_status = "CONFIG_ERROR", 6
-
-    def __init__(self, section: str) -> None:
-        self.section = section
-        super().__init__(
-            f"{section}: expected one entry below the other, each with lines of its own",
-            hint="the file is in a form that only you can edit; nothing was changed",
-        )
-
-
-def entries_of(values: Mapping[str, Any], section: str) -> Mapping[str, Any]:
-    """The entries of a section; none where it is empty. Raises UneditableYamlError."""
-    entries = values.get(section)
-    if entries is not None and not isinstance(entries, Mapping):
-        raise UneditableYamlError(section)
-    return entries or {}
-
-
-def with_entry(text: str, section: str, name: str, settings: Mapping[str, object]) -> str:
-    """The text with an entry, added or replaced as a whole.
-
-    Raises UneditableYamlError, MetadataError.
-    """
-    values = parse_yaml(text, section)
-    lines = text.splitlines()
-    start, indent = _block(lines, section)
-    if start is None:
-        lines += [f"{section}:"]
-        start = len(lines)
-    lines[start - 1] = re.sub(
-        rf"^{section}[ \t]*:[ \t]*(?:{_NOTHING})", f"{section}:", lines[start - 1]
-    )
-    first, last = _entry(lines, start, indent, name) or (start, start)
-    lines[first:last] = [
-        f"{indent}{_quoted_name(name)}:",
-        *_lines(settings, indent + _INDENT),
-    ]
-    expected = {**values, section: {**entries_of(values, section), name: dict(settings)}}
-    return _validated_edit("\n".join(lines) + "\n", section, expected)
-
-
-def without_entry(text: str, section: str, name: str) -> str:
-    """The text without an entry, which must be there. Raises as `with_entry`."""
-    values = parse_yaml(text, section)
-    lines = text.splitlines()
-    start, indent = _block(lines, section)
-    found = None if start is None else _entry(lines, start, indent, name)
-    if found:
-        del lines[found[0] : found[1]]
-    kept = {other: said for other, said in entries_of(values, section).items() if other != name}
-    return _validated_edit("\n".join(lines) + "\n", section, {**values, section: kept})
-
-
-def _block(lines: list[str], section: str) -> tuple[int | None, str]:
-    """The line below ``section:``, and the indentation of its entries."""
-    heading = re.compile(rf"{section}[ \t]*:[ \t]*(?:(?:{_NOTHING})[ \t]*)?(?:#.*)?")
-    for number, line in enumerate(lines, 1):
-        if heading.fullmatch(line):
-            below = next((one for one in lines[number:] if _says_something(one)), "")
-            indent = _indent_of(below)
-            return number, indent or _INDENT
-    return None, _INDENT
-
-
-def _entry(lines: list[str], start: int, indent: str, name: str) -> tuple[int, int] | None:
-    """The lines of an entry: from its name to the last that is indented further."""
-    spellings = {name, json.dumps(name), f"'{name}'"}
-    first = None
-    end = start
-    for number, line in enumerate(lines[start:], start):
-        if not _says_something(line):
-            continue
-        depth = _indent_of(line)
-        if len(depth) < len(indent) or (first is not None and len(depth) == len(indent)):
-            break
-        if (
-            first is None
-            and depth == indent
-            and line.strip().partition(":")[0].rstrip() in spellings
-        ):
-            first = number
-        end = number + 1
-    return None if first is None else (first, end)
-
-
-def _validated_edit(text: str, section: str, expected: Mapping[str, Any]) -> str:
-    """The text, if it says what it should."""
-    try:
-        found = parse_yaml(text, section)
-    except MetadataError:
-        found = {}
-    if {**found, section: found.get(section) or {}} != expected:
-        raise UneditableYamlError(section)
-    return text
-
-
-def _says_something(line: str) -> bool:
-    bare = line.strip()
-    return bool(bare) and not bare.startswith("#")
-
-
-def _indent_of(line: str) -> str:
-    return line[: len(line) - len(line.lstrip(" "))]
-
-
-def _quoted_name(name: str) -> str:
-    """A name that every reader of YAML takes for a string."""
-    is_plain = _PLAIN.fullmatch(name) and name.lower() not in _WORDS
-    return name if is_plain else json.dumps(name)
-
-
-# --- yaml writing ---------------------------------------------------------------------------------
-# JSON values as YAML that a person can read and every YAML reader understands alike. Pure.
-
-_PLAIN_KEY = pattern(r"[A-Za-z_][A-Za-z0-9_-]*")
-# What YAML 1.1 reads as something else than text.
-_ESCAPED = pattern("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
-
-
-def yaml_text(values: Mapping[str, object]) -> str:
-    """A block mapping, one key a line; texts in double quotes, lists on one line.
-
-    Raises ValueError for what is no JSON.
-    """
-    return "".join(f"{line}\n" for line in _lines(values, ""))
-
-
-def _lines(values: Mapping[str, object], indent: str) -> Iterator[str]:
-    for name, value in values.items():
-        if isinstance(value, Mapping) and value:
-            yield f"{indent}{_key(name)}:"
-            yield from _lines(value, f"{indent}  ")
-        else:
-            yield f"{indent}{_key(name)}: {_flow_text(value)}"
-
-
-def _key(name: object) -> str:
-    if not isinstance(name, str):
-        raise ValueError(f"expected text as a key, found {type(name).__name__}")  # noqa: TRY004
-    is_plain = _PLAIN_KEY.fullmatch(name) and name.lower() not in _WORDS
-    return name if is_plain else _quoted(name)
-
-
-def _flow_text(value: object) -> str:
-    """A value on one line. Raises ValueError for what is no JSON."""
-    match value:
-        case str():
-            return _quoted(value)
-        case Mapping():
-            return f"{{{', '.join(f'{_key(n)}: {_flow_text(v)}' for n, v in value.items())}}}"
-        case list():
-            return f"[{', '.join(map(_flow_text, value))}]"
-        case float():
-            text = json.dumps(value, allow_nan=False)
-            # Without a point YAML 1.1 takes 1e-07 for text.
-            return text if "." in text or "e" not in text else text.replace("e", ".0e")
-        case None | bool() | int():
-            return json.dumps(value)
-    raise ValueError(f"expected a value of JSON, found {type(value).__name__}")
-
-
-def _quoted(text: str) -> str:
-    return _ESCAPED.sub(_escape, json.dumps(text, ensure_ascii=False))
-
-
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    is_half = 0xD800 <= code <= 0xDFFF  # noqa: PLR2004 - of a pair, which no text can hold
-    return "\N{REPLACEMENT CHARACTER}" if is_half else f"\\u{code:04x}"

@@ -13,7 +13,7 @@ from typing import Any
 
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
-from lillux.signing import KeyLockedError
+from lillux.key_files import KeyLockedError
 from lillux.values import dataclass
 from ryeos.app.policy import AgentPolicy, Decision, SignMode
 from ryeos.app.proposals import Proposals, require_no_rights
@@ -34,29 +34,18 @@ from ryeos.app.sign import (
     signing,
     single_answer,
 )
-from ryeos.app.verbs import ToolArguments, project_of
+from ryeos.app.verb_arguments import project_of
+from ryeos.app.verbs import ToolArguments
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import ItemValidationError, RyeError, error_envelope
 from ryeos.items.refs import REQUESTER, ItemRef
-from ryeos.mcp.listing import PROPOSAL, SCHEME
-from ryeos.mcp.questions import (
-    Question,
-    States,
-    has_responses,
-    input_required,
-    response_of,
-)
+from ryeos.mcp.questions import Question, States, has_responses, input_required, response_of
 from ryeos.mcp.revisions import McpCall
+from ryeos.mcp.uris import PROPOSAL, SCHEME
 from ryeos.mcp.waiting import ASK_USER, ITS_USER_DECIDES, ProposedTexts
-from ryeos.trust.sign import (
-    ReadItem,
-    SignReport,
-    SignTarget,
-    is_module,
-    lacks_executor,
-    validate_item,
-    warnings_of,
-)
+from ryeos.trust.item_rules import is_module, lacks_executor, validate_item, warnings_of
+from ryeos.trust.sign import SignReport
+from ryeos.trust.sign_targets import ReadItem, SignTarget
 
 APPROVE = "approve"
 MAX_MESSAGE_CHARACTERS = 20_000

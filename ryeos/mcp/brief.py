@@ -11,8 +11,8 @@ from typing import Any
 from lillux.foreign_text import escaped, without_control_characters
 from ryeos.items.refs import AI_DIRECTORY
 from ryeos.mcp.wire import compact
-from ryeos.run.calls import TRACEBACK
-from ryeos.run.threads import is_short_thread_id, short_thread_id
+from ryeos.run.outcomes import TRACEBACK
+from ryeos.run.threads.ids import is_short_thread_id, short_thread_id
 
 BLOCKS_KEY = "mcp_content"
 """Of a tool's result: blocks of content, pictures and sound among them."""
@@ -73,7 +73,6 @@ def brief(
     return {**kept, **changed}
 
 
-# --- verbs ----------------------------------------------------------------------------------------
 # What some verbs say in another form.
 
 
@@ -311,9 +310,6 @@ _OF_VERBS: Mapping[str, Callable[..., dict[str, Any]]] = {
     )(envelope, kept, arguments, "fetch"),
     "help": _help_answer,
 }
-
-
-# --- text -----------------------------------------------------------------------------------------
 
 
 def text_of(structure: Mapping[str, Any]) -> str:

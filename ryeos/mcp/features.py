@@ -27,10 +27,10 @@ if TYPE_CHECKING:  # the engine comes with the first call
     from ryeos.app.workspace import Rye
     from ryeos.items.context import Context
     from ryeos.items.refs import ItemRef
+    from ryeos.mcp.changes import ChangeWatcher
     from ryeos.mcp.questions import PriorValues, States
-    from ryeos.mcp.tasks import ChangeWatcher
     from ryeos.mcp.waiting import ProposedTexts
-    from ryeos.run.thread_control import Program
+    from ryeos.run.threads.start import Program
 
 _TRACE_FIELDS = ("traceparent", "tracestate", "baggage")
 _FIRST_LOOK_S = 5.0
@@ -46,7 +46,7 @@ _RESOURCES = {
     "resources/templates/list": ("resources", "list_templates"),
     "resources/read": ("resources", "read_resource"),
 }
-_COMPLETIONS = {"completion/complete": ("prompts", "complete")}
+_COMPLETIONS = {"completion/complete": ("completion", "complete")}
 _TASKS = {
     "tasks/get": ("tasks", "get_task"),
     "tasks/update": ("tasks", "update_task"),
@@ -166,7 +166,7 @@ class RyeFeatures:
     @cached_property
     def _watching(self) -> ChangeWatcher:
         """Used by the reader's thread only."""
-        from ryeos.mcp.tasks import ChangeWatcher
+        from ryeos.mcp.changes import ChangeWatcher
 
         return ChangeWatcher(self._state_of)
 
@@ -177,7 +177,7 @@ class RyeFeatures:
         return reported_task(lambda: self.rye, task_id)
 
     def _state_of(self, name: WatchedName) -> Hashable:
-        from ryeos.mcp.tasks import state_of
+        from ryeos.mcp.changes import state_of
 
         return state_of(lambda: self.rye, name)
 
@@ -204,7 +204,7 @@ class RyeFeatures:
         module, function = _ANSWERS[call.method]
         if "_watching" in self.__dict__:  # who learns of changes misses none after this answer
             self._watching.await_look(_FIRST_LOOK_S)
-        from ryeos.mcp.questions import RequestContext, refusal
+        from ryeos.mcp.request_context import RequestContext, refusal
 
         states, prior_values = self._kept()
         request = RequestContext(
@@ -233,13 +233,12 @@ class RyeFeatures:
 
         return States(), PriorValues()
 
-    # ------------------------------------------------------------------ tools
-
     def _call_tool(
         self, call: McpCall, cancellation: Cancellation, progress: Progress
     ) -> dict[str, Any]:
         from ryeos.app.progress import CallContext
-        from ryeos.app.verbs import tool_named, with_options
+        from ryeos.app.verb_arguments import with_options
+        from ryeos.app.verbs import tool_named
 
         self._make_ready()
         name, arguments = call.params.get("name"), call.params.get("arguments", {})
@@ -287,9 +286,11 @@ class RyeFeatures:
         self, call: McpCall, name: str, given: Mapping[str, object], calling: CallContext
     ) -> dict[str, Any]:
         """The result of a call: ``given`` is read once, before any rule looks at it."""
-        from ryeos.app.verbs import TOOLS, refused, valid_arguments
+        from ryeos.app.verb_arguments import valid_arguments
+        from ryeos.app.verbs import TOOLS, refused
         from ryeos.items.errors import VerbArgumentError
-        from ryeos.mcp.results import read_on, tool_result
+        from ryeos.mcp.outputs import read_on
+        from ryeos.mcp.results import tool_result
 
         rye = self.rye
         output = read_on(rye.context, given) if name == "load" else None
@@ -347,7 +348,8 @@ class RyeFeatures:
         self, call: McpCall, arguments: Mapping[str, object], calling: CallContext
     ) -> dict[str, Any]:
         """The answers of several runs, each as it would be alone; none after a failure."""
-        from ryeos.app.verbs import TOOLS, valid_arguments, with_options
+        from ryeos.app.verb_arguments import valid_arguments, with_options
+        from ryeos.app.verbs import TOOLS
         from ryeos.items.errors import VerbArgumentError, error_envelope
 
         shared = {n: value for n, value in arguments.items() if n in {"project_path", "verbose"}}
@@ -493,7 +495,7 @@ def server(
 
 def _item_of_execute(rye: Rye, arguments: ToolArguments) -> ItemRef | None:
     """The item that an ``execute`` means; None for what it refuses itself."""
-    from ryeos.app.verbs import item_reference, rye_of
+    from ryeos.app.verb_arguments import item_reference, rye_of
 
     item_id = arguments.get("item_id")
     if item_id is None:

@@ -1,10 +1,12 @@
-"""Resources: ``rye://`` URIs, their templates and their lists. Pure.
+"""Lists of resources: items that are offered, in pages, also as tools. Pure.
 
-    rye://knowledge/ID  rye://directive/ID  rye://tool/ID     an item's file
-    rye://output/ID  rye://output/ID?offset=N&length=N        a result that was kept whole; a part
-    rye://help/TOPIC                                          a topic of ``help``
+How clients see the file of an item. Pure.
+Which items are offered, in the order of their ids: those that would be found.
+Long lists in pages. Pure.
 
-Segments are percent-encoded. What an item's id may be is decided after decoding.
+A cursor says where the next page begins: base64url of JSON ``[digest of the list, last id]``. A
+list that is another one by then has another digest, and the client begins again.
+Items that the policy of user space names, listed beside Rye's own tools with their own schemas.
 """
 
 import json
@@ -12,17 +14,14 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
-from urllib.parse import quote, unquote
 
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.foreign_text import one_line
 from lillux.jsonrpc import INVALID_PARAMS
-from lillux.values import dataclass
 from ryeos.app.workspace import Rye
 from ryeos.items.errors import InvalidRefError
 from ryeos.items.refs import (
-    EXECUTABLE_KINDS,
     PROJECT,
     USER,
     ItemRef,
@@ -33,130 +32,9 @@ from ryeos.items.refs import (
     valid_id,
 )
 from ryeos.mcp.revisions import RpcError
-from ryeos.search.index import Record
+from ryeos.search.records import Record
 from ryeos.search.search import LOCAL_TIERS
 from ryeos.trust.verify import VerifiedItem
-
-# --- uris -----------------------------------------------------------------------------------------
-
-SCHEME = "rye://"
-OUTPUT, HELP, PROPOSAL = "output", "help", "proposal"
-MAX_URI_CHARACTERS = 2048
-ITEM_TEMPLATE = f"{SCHEME}{{kind}}/{{+id}}"
-OUTPUT_TEMPLATE = f"{SCHEME}{OUTPUT}/{{id}}{{?offset,length}}"
-HELP_TEMPLATE = f"{SCHEME}{HELP}/{{topic}}"
-TEMPLATES: tuple[dict[str, Any], ...] = (
-    {
-        "uriTemplate": ITEM_TEMPLATE,
-        "name": "item",
-        "title": "Items",
-        "description": "The verified file of an item; kind is knowledge, directive or tool",
-    },
-    {
-        "uriTemplate": OUTPUT_TEMPLATE,
-        "name": "output",
-        "title": "Kept outputs",
-        "description": "A result too large for its message: whole, or bytes from offset on",
-        "mimeType": "text/plain",
-    },
-    {
-        "uriTemplate": HELP_TEMPLATE,
-        "name": "help",
-        "title": "Help",
-        "description": "A topic of help",
-        "mimeType": "text/markdown",
-    },
-)
-_KINDS = {kind.value: kind for kind in EXECUTABLE_KINDS}
-# Of which JSON makes at most six times as much, still less than a message.
-MAX_PART_BYTES = 1024 * 1024
-_PART = frozenset({"offset", "length"})
-_NUMBER = re.compile(r"[0-9]{1,15}")
-_PROPOSAL_ID = re.compile(r"[0-9a-f]{12}")
-_OUTPUT_ID = re.compile(r"[0-9a-f]{32}")
-
-
-@dataclass(frozen=True, slots=True)
-class StoredOutput:
-    """A result that was kept, by the name it was given; or ``length`` bytes of it."""
-
-    name: str
-    offset: int = 0
-    length: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class HelpTopic:
-    """A topic of ``help``."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class ProposalName:
-    """A proposal that a person decides about, by its id."""
-
-    id: str
-
-
-NamedResource = ItemRef | StoredOutput | HelpTopic | ProposalName
-
-
-def item_uri(ref: ItemRef) -> str:
-    """The URI of an item."""
-    return f"{SCHEME}{ref.kind}/{quote(ref.id, safe='/', errors='surrogateescape')}"
-
-
-def parse_uri(uri: str) -> NamedResource | None:
-    """What a URI names; None where nothing can have this name."""
-    if len(uri) > MAX_URI_CHARACTERS or not uri.startswith(SCHEME) or "#" in uri:
-        return None
-    uri, has_query, query = uri.partition("?")
-    if has_query:
-        return _part_of_output(uri, query)
-    word, slash, rest = uri.removeprefix(SCHEME).partition("/")
-    name = unquote(rest, errors="surrogateescape")
-    if not slash or not name:
-        return None
-    found: NamedResource | None = None
-    if word in _KINDS:
-        found = _item(_KINDS[word], name)
-    elif word == OUTPUT and _OUTPUT_ID.fullmatch(name):
-        found = StoredOutput(name)
-    elif word == PROPOSAL and _PROPOSAL_ID.fullmatch(name):
-        found = ProposalName(name)
-    elif word == HELP:
-        found = HelpTopic(name)
-    return found
-
-
-def part_uri(name: str, offset: int, length: int) -> str:
-    """The URI of a part of an output."""
-    return f"{SCHEME}{OUTPUT}/{name}?offset={offset}&length={length}"
-
-
-def _part_of_output(uri: str, query: str) -> StoredOutput | None:
-    """A part that is asked for in bytes, each of the two numbers at most once."""
-    whole, fields = parse_uri(uri), [field.partition("=") for field in query.split("&")]
-    numbers = {name: int(text) for name, _, text in fields if _NUMBER.fullmatch(text)}
-    if (
-        not isinstance(whole, StoredOutput)
-        or len(numbers) < len(fields)
-        or not numbers.keys() <= _PART
-    ):
-        return None
-    return StoredOutput(whole.name, numbers.get("offset", 0), numbers.get("length", MAX_PART_BYTES))
-
-
-def _item(kind: Kind, item_id: str) -> ItemRef | None:
-    try:
-        return ItemRef(kind, valid_id(item_id))
-    except InvalidRefError:
-        return None
-
-
-# --- media types ----------------------------------------------------------------------------------
-# How clients see the file of an item. Pure.
 
 _MIME_TYPES = {
     ".md": "text/markdown",
@@ -178,9 +56,6 @@ def mime_type(suffix: str) -> str:
     """The media type of a file with this suffix."""
     return _MIME_TYPES.get(suffix, _PLAIN)
 
-
-# --- offered --------------------------------------------------------------------------------------
-# Which items are offered, in the order of their ids: those that would be found.
 
 # Of knowledge: what the system has is found by templates and completion.
 LISTED_TIERS = frozenset({PROJECT, USER})
@@ -212,16 +87,9 @@ def _has_an_id(ref: ItemRef) -> bool:
     return True
 
 
-# --- pages ----------------------------------------------------------------------------------------
-# Long lists in pages. Pure.
-#
-# A cursor says where the next page begins: base64url of JSON ``[digest of the list, last id]``. A
-# list that is another one by then has another digest, and the client begins again.
-
 PAGE_SIZE = 100
 MAX_CURSOR_CHARACTERS = 8192
 _DIGEST_CHARACTERS = 16
-
 
 Found = TypeVar("Found")
 
@@ -284,9 +152,6 @@ def _decode_cursor(cursor: str) -> tuple[Any, Any]:
     digest, last = json.loads(urlsafe_b64decode(data + b"=" * (-len(data) % 4)))
     return digest, last
 
-
-# --- items as tools -------------------------------------------------------------------------------
-# Items that the policy of user space names, listed beside Rye's own tools with their own schemas.
 
 _NO_TOOL_NAME = re.compile("[^A-Za-z0-9_-]")
 _MAX_TOOL_NAME = 64

@@ -57,7 +57,8 @@ TYPE_CHECKING = False  # importing typing costs more than this start may take
 if TYPE_CHECKING:
     from typing import Any
 
-    from ryeos.mcp.subscriptions import Questions, Subscriptions
+    from ryeos.mcp.legacy_questions import Questions
+    from ryeos.mcp.subscriptions import Subscriptions
 
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
@@ -110,7 +111,7 @@ class McpSession:
         """
         call = self._calls.get(call_id)
         if call and result.get("resultType") == "input_required":
-            from ryeos.mcp.subscriptions import require_answerable
+            from ryeos.mcp.legacy_questions import require_answerable
 
             try:
                 require_answerable(result, call.caller)
@@ -166,8 +167,6 @@ class McpSession:
         for call_id in tuple(self._calls):
             del self._calls[call_id]
             yield Cancel(call_id)
-
-    # ------------------------------------------------------------------ messages
 
     def _takes_batches(self) -> bool:
         return self._legacy is not None and self._legacy.version == BATCHES
@@ -291,10 +290,8 @@ class McpSession:
             for question_id in self._questions.drop(request_id) if self._questions else ():
                 yield Send(Notification("notifications/cancelled", {"requestId": question_id}))
 
-    # ------------------------------------------------------------------ questions to the client
-
     def _ask(self, call: McpCall, result: Mapping[str, Any]) -> Iterator[SessionEvent]:
-        from ryeos.mcp.subscriptions import Questions
+        from ryeos.mcp.legacy_questions import Questions
 
         self._questions = self._questions or Questions()
         for request in self._questions.ask(call.id, result):
@@ -303,7 +300,7 @@ class McpSession:
     def _answered(self, answer: Result | Failure) -> Iterator[SessionEvent]:
         if self._questions is None:  # we asked nothing, so nothing is an answer
             return
-        from ryeos.mcp.subscriptions import AnsweredCall, RefusedQuestion
+        from ryeos.mcp.legacy_questions import AnsweredCall, RefusedQuestion
 
         match self._questions.take(answer):
             case AnsweredCall(call_id, params):
@@ -316,8 +313,6 @@ class McpSession:
                 yield from self.fail(call_id, error)
             case None:
                 return
-
-    # ------------------------------------------------------------------ methods of the protocol
 
     def _initialize(self, request: Request, caller: McpCaller) -> Iterator[SessionEvent]:
         self._legacy = caller

@@ -14,23 +14,12 @@ from lillux.errors import LilluxError
 from lillux.jsonrpc import INVALID_PARAMS
 from ryeos.items.errors import ItemNotFoundError
 from ryeos.items.refs import PROJECT, USER, ItemRef, Kind, Reference
-from ryeos.mcp.listing import (
-    LISTED_TIERS,
-    TEMPLATES,
-    HelpTopic,
-    ProposalName,
-    StoredOutput,
-    item_uri,
-    listed,
-    mime_type,
-    offered,
-    parse_uri,
-    verified,
-)
-from ryeos.mcp.questions import RequestContext, refusal, text_of
-from ryeos.mcp.results import output_path
+from ryeos.mcp.listing import LISTED_TIERS, listed, mime_type, offered, verified
+from ryeos.mcp.outputs import output_path
+from ryeos.mcp.request_context import RequestContext, refusal, text_of
 from ryeos.mcp.revisions import RpcError
-from ryeos.search.index import Record
+from ryeos.mcp.uris import TEMPLATES, HelpTopic, ProposalName, StoredOutput, item_uri, parse_uri
+from ryeos.search.records import Record
 
 UNKNOWN_IN_LEGACY = -32002
 _PRIORITIES = {PROJECT: 0.8, USER: 0.5}
@@ -112,7 +101,7 @@ def _output(request: RequestContext, named: StoredOutput) -> dict[str, Any] | No
     path = output_path(request.rye.context, named.name)
     if path.is_symlink():
         return None
-    from ryeos.mcp.results import outputs_within, read_output
+    from ryeos.mcp.outputs import outputs_within, read_output
 
     try:
         return read_output(path, named, within=outputs_within(request.rye.context))

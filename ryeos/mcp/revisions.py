@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-# --- revisions ------------------------------------------------------------------------------------
-
 UNSUPPORTED_VERSION = -32022
 MISSING_CAPABILITY = -32021
 BATCHES = "2025-03-26"
@@ -191,7 +189,6 @@ def _fitted_entry(entry: Mapping[str, Any], version: str) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if name not in unknown}
 
 
-# --- events ---------------------------------------------------------------------------------------
 # What a server says of itself, and what its protocol asks of the code that carries it out. Values.
 
 

@@ -43,7 +43,6 @@ from ryeos.mcp.revisions import (
 )
 from ryeos.mcp.wire import MESSAGE, Log, SignalWatch, Wire, leave, quiet, report_failure
 
-# --- worker pools ---------------------------------------------------------------------------------
 # Threads that carry out calls: each takes one call at a time, in the order of arrival.
 
 Work = Callable[[], None]
@@ -89,8 +88,6 @@ class WorkerPool:
             with self._news:
                 self._unfinished -= 1
 
-
-# --- stdio ----------------------------------------------------------------------------------------
 
 TYPE_CHECKING = False  # importing `typing` would slow the start
 if TYPE_CHECKING:  # the first answers need none
@@ -202,8 +199,6 @@ class McpServer:
                 case Watch():
                     self._features.watch(event, self._notify_change)
 
-    # ------------------------------------------------------------------ calls
-
     def _begin(self, call: McpCall) -> None:
         from lillux.cancellation import Cancellation
 
@@ -284,8 +279,6 @@ class McpServer:
         task = self._features.task(task_id)
         if task is not None:
             self._tell(lambda: self._session.task_changed(task_id, task))
-
-    # ------------------------------------------------------------------ the end
 
     def _watch_parent(self) -> None:
         from lillux.process.parent import await_end_of_parent

@@ -15,7 +15,7 @@ from ryeos.app.proposals import Proposal, Proposals, gives_rights
 from ryeos.items.errors import RETRY_WITH
 from ryeos.items.refs import PROJECT, Kind, Spaces
 from ryeos.trust.known_texts import text_digest
-from ryeos.trust.sign import ReadItem, target_of_path
+from ryeos.trust.sign_targets import ReadItem, target_of_path
 
 ASK_USER = "ask your user to run: rye approve"
 ITS_USER_DECIDES = f"{ASK_USER}; then make the call in next"

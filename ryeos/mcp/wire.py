@@ -55,6 +55,8 @@ class Wire:
 
     def await_hang_up(self) -> None:
         """Return when the client writes no more, though there may be something left to read."""
+        from ryeos.mcp.hang_ups import await_hang_up
+
         await_hang_up(self._reader)
 
 
@@ -92,7 +94,6 @@ def take_over() -> Wire:
     return Wire(reader, writer)
 
 
-# --- compact json ---------------------------------------------------------------------------------
 # JSON as it goes over the wire: one line, no spaces, nothing that a strict reader refuses.
 
 
@@ -127,7 +128,6 @@ def _finite(value: Any) -> Any:  # noqa: ANN401 - JSON
     return [_finite(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-# --- ending ---------------------------------------------------------------------------------------
 # How a server comes to its end: at once, and by signals, which a thread of its own waits for.
 #
 # Nothing depends on the main thread: one that waits for a read learns of no signal which another
@@ -171,7 +171,6 @@ def _go_on(_number: int, _frame: object) -> None:
     """Leave the main thread at its work: the pipe has the number."""
 
 
-# --- internal errors ------------------------------------------------------------------------------
 # Failures of our own: what the client sees, and where the rest is.
 
 MESSAGE = "internal error"
@@ -197,60 +196,3 @@ def report_failure(error: BaseException, log: Log = quiet) -> str:
         sys.stderr.flush()
     log("error", text)
     return reference
-
-
-# --- hanging up -----------------------------------------------------------------------------------
-# Noticing that the other end of a pipe was closed, without reading what is left in it.
-
-POLL_S = 0.25
-_BROKEN_PIPE = 109
-
-HasHungUp = Callable[[int], bool]
-
-
-def await_hang_up(
-    descriptor: int,
-    *,
-    platform: str = sys.platform,
-    looks: dict[str, HasHungUp] | None = None,
-    poll_s: float = POLL_S,
-) -> None:
-    """Return when a pipe or a socket has no writer any more; for a file that is never.
-
-    Linux tells when it happens. Elsewhere it is looked at (``looks``, by platform) every ``poll_s``
-    seconds: macOS tells only those who wait for bytes as well.
-    """
-    if platform == "linux":
-        _wait_on_linux(descriptor)
-        return
-    look = ({"win32": _windows_looks} if looks is None else looks).get(platform, _posix_looks)
-    while not look(descriptor):
-        time.sleep(poll_s)
-
-
-def _wait_on_linux(descriptor: int) -> None:
-    import select
-
-    poll = select.poll()
-    poll.register(descriptor, getattr(select, "POLLRDHUP", 0))  # of sockets; of pipes it comes
-    poll.poll()
-
-
-def _posix_looks(descriptor: int) -> bool:
-    import select
-
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN | getattr(select, "POLLRDHUP", 0))
-    ended = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
-    return any(found & ended for _, found in poll.poll(0))
-
-
-def _windows_looks(descriptor: int) -> bool:
-    import ctypes
-    import msvcrt
-
-    kernel = getattr(ctypes, "windll").kernel32  # noqa: B009 - only there on Windows
-    handle = ctypes.c_void_p(getattr(msvcrt, "get_osfhandle")(descriptor))  # noqa: B009
-    if kernel.PeekNamedPipe(handle, None, 0, None, None, None):
-        return False
-    return bool(kernel.GetLastError() == _BROKEN_PIPE)

@@ -13,10 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from lillux.beneath import open_folder
+from lillux.contained_paths import is_inside
 from lillux.files import (
     create_file,
     file_system_error,
-    is_inside,
     make_directory,
     read_bytes,
     remove_file,
@@ -24,7 +24,7 @@ from lillux.files import (
 )
 from lillux.shapes import write
 from lillux.store import Store
-from lillux.store_files import is_digest
+from lillux.store_layout import is_digest
 from lillux.values import dataclass, field, replace
 from ryeos.items.errors import RyeError
 from ryeos.remote.errors import conflict_record_error
@@ -226,7 +226,6 @@ def _conflict_of(value: object, where: str) -> KeptConflict:
     )
 
 
-# --- places ---------------------------------------------------------------------------------------
 # Where a project keeps what it has in common with nodes. No link in it leads anywhere else.
 
 INCOMING = "incoming"

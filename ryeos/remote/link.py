@@ -1,249 +1,37 @@
 """A project and the node that it is pushed to: shared by all commands about both."""
 
-import json
-import logging
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from lillux.cancellation import Cancellation
-from lillux.digests import canonical_json, sha256_hex
-from lillux.errors import LilluxError
-from lillux.files import locked, read_bytes
-from lillux.foreign_text import printable
+from lillux.canonical_json import canonical_json
+from lillux.digests import sha256_hex
+from lillux.file_locks import locked
 from lillux.store import Durability, Store
-from lillux.store_files import ObjectKind, RefUnreadableError, is_digest
+from lillux.store_layout import ObjectKind, is_digest
 from lillux.values import dataclass, field, replace
 from ryeos import __version__
 from ryeos.items.context import Clock, Context, cache_place, utc_now
 from ryeos.items.errors import NoSigningKeyError, no_project_error
 from ryeos.remote.apply import AppliedChanges
 from ryeos.remote.conflicts import ConflictFolder, new_incoming_folder, own_folder, project_store
+from ryeos.remote.local_heads import Attempt, LocalHead, LocalHeads
 from ryeos.remote.node import Node
 from ryeos.remote.pins import Pins
+from ryeos.remote.remote_values import CONFIG_PATH, team_and_path
 from ryeos.remote.replies import RemoteHead
-from ryeos.remote.settings import (
-    CONFIG_PATH,
-    RemoteConfig,
-    Remotes,
-    read_remotes,
-    team_and_path,
-)
+from ryeos.remote.settings import RemoteConfig, Remotes, read_remotes
 from ryeos.remote.transfer import RemoteContents, TransferProgress, no_progress
 from ryeos.remote.transport import BearerCredentials, Credentials, credentials_for
+from ryeos.remote.working_tree import TABLES, WorkingTree
 from ryeos.run.workspace import Workspace
-from ryeos.sync.entries import SizedContent
-from ryeos.sync.objects import CasObjectError, SourceManifest, manifest_of
-from ryeos.sync.paths import require_admissible, require_safe_paths
-from ryeos.sync.rules import ManifestRules, read_rules
-from ryeos.sync.tree import StatTable, Tree, build_project_tree, build_user_tree
-from ryeos.trust.keys import SigningKey
-
-if TYPE_CHECKING:
-    pass
-
-
-# --- heads ----------------------------------------------------------------------------------------
-# The snapshot that a project and a remote last had in common: ``refs/remotes/NAME`` of its store.
-#
-# It is the base of the next merge, and nothing else depends on it: a lost one costs a merge without
-# base, where every difference is a conflict.
-
-_FOLDER, _ATTEMPTS = "remotes", "remote-attempts"
-_MAX_BYTES = 64 * 1024
-_LOG = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalHead:
-    """What a remote had when it was last pushed to or pulled from.
-
-    project_path  what the project is called there
-    url           of the node; a head of another address is no base
-    updated_at    UTC, ISO 8601
-    """
-
-    snapshot_hash: str
-    project_manifest_hash: str
-    project_path: str
-    url: str
-    updated_at: str
-    user_manifest_hash: str = ""
-
-    def as_ref(self) -> dict[str, str]:
-        """The value of the ref."""
-        return {name: getattr(self, name) for name in _FIELDS}
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """A push that was sent, and whose answer this project has not seen yet."""
-
-    project_manifest_hash: str
-    project_path: str
-    url: str
-
-
-_FIELDS = (
-    *("snapshot_hash", "project_manifest_hash", "project_path", "url", "updated_at"),
-    "user_manifest_hash",
-)
-
-
-class LocalHeads:
-    """The heads in a project's store. Names of remotes are checked where they are configured."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def read(self, remote: str) -> LocalHead | None:
-        """The head of a remote; None if it is absent or invalid.
-
-        Raises RefNameError, StoreLinkError, FileSystemError.
-        """
-        try:
-            value = self._store.read_ref(f"{_FOLDER}/{remote}")
-        except RefUnreadableError as error:
-            _LOG.warning("the head of remote %s cannot be read: %s", remote, error)
-            return None
-        return _head_of(self._elsewhere(remote) if value is None else value)
-
-    def write(self, remote: str, head: LocalHead) -> None:
-        """Replace the head of a remote, and have it on disk. Raises as `Store.write_ref`."""
-        self._store.write_ref(f"{_FOLDER}/{remote}", head.as_ref())
-
-    def forget(self, remote: str) -> None:
-        """Remove the head of a remote, if there is one. Raises as `Store.remove_ref`."""
-        self._store.remove_ref(f"{_FOLDER}/{remote}")
-        self.forget_attempt(remote)
-
-    def attempt(self, remote: str) -> Attempt | None:
-        """The push that was sent last, None where its answer came. Raises as `read`."""
-        try:
-            value = self._store.read_ref(f"{_ATTEMPTS}/{remote}")
-        except RefUnreadableError as error:
-            _LOG.warning("the last push to remote %s cannot be read: %s", remote, error)
-            return None
-        if not isinstance(value, Mapping) or not is_digest(value.get("project_manifest_hash")):
-            return None
-        return Attempt(
-            value["project_manifest_hash"], _text(value, "project_path"), _text(value, "url")
-        )
-
-    def write_attempt(self, remote: str, attempt: Attempt) -> None:
-        """Remember a push before it is sent. Raises as `Store.write_ref`."""
-        value = {
-            "project_manifest_hash": attempt.project_manifest_hash,
-            "project_path": attempt.project_path,
-            "url": attempt.url,
-        }
-        self._store.write_ref(f"{_ATTEMPTS}/{remote}", value)
-
-    def forget_attempt(self, remote: str) -> None:
-        """Forget the push whose answer came, if there is one. Raises as `Store.remove_ref`."""
-        self._store.remove_ref(f"{_ATTEMPTS}/{remote}")
-
-    def _elsewhere(self, remote: str) -> object:
-        """What another program wrote: it left heads where its store was before."""
-        path = self._store.root.parent.parent / "objects" / "refs" / _FOLDER / f"{remote}.json"
-        try:
-            return json.loads(read_bytes(path, _MAX_BYTES))
-        except (OSError, LilluxError, ValueError, RecursionError):
-            return None
-
-
-def _head_of(value: object) -> LocalHead | None:
-    if not isinstance(value, Mapping) or not is_digest(value.get("snapshot_hash")):
-        return None
-    return LocalHead(**{name: _text(value, name) for name in _FIELDS})
-
-
-def _text(value: Mapping[str, Any], name: str) -> str:
-    text = value.get(name)
-    return text if isinstance(text, str) else ""
-
-
-# --- working tree ---------------------------------------------------------------------------------
-# The folders that travel, read again whenever a caller asks: the project, and the user space.
-
-TABLES = "trees"
-_MAX_LINE_CHARACTERS = 2000
-
-
-class WorkingTree:
-    """A project and its user space on this machine.
-
-    bundles  the folders that contain the ``.ai`` of each bundle
-    user     the folder that contains the user's ``.ai``
-    cache    a folder of this user's for what is known of files, named by digests so that
-             ``self clean`` knows them; or None. Never one of the project, which others write
-    """
-
-    def __init__(
-        self,
-        *,
-        project: Path,
-        user: Path,
-        bundles: Sequence[Path] = (),
-        cache: Path | None = None,
-        warn: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        self.project, self.user = project, user
-        self._bundles, self._cache, self._warn = bundles, cache, warn
-
-    def rules(self) -> ManifestRules:
-        """Which files of the project travel, as configured now.
-
-        Raises SpecError, and RyeError `CONFIG_ERROR`: without its rules a project looks as if most
-        of it had been removed.
-        """
-        return read_rules(
-            bundles=self._bundles, user=self.user, project=self.project, is_strict=True
-        )
-
-    def project_tree(self) -> Tree:
-        """The project as it is now. Raises as `ryeos.sync.tree.build_project_tree`."""
-        return self._built(build_project_tree, self.project)
-
-    def user_tree(self) -> Tree:
-        """What of the user space runs on a node may see."""
-        return self._built(build_user_tree, self.user)
-
-    def _built(self, build: Callable[[Path, ManifestRules, StatTable], Tree], root: Path) -> Tree:
-        table = StatTable(self._table_path(root))
-        table.load()
-        tree = build(root, self.rules(), table)
-        try:
-            table.save_if_worth_it()
-        except LilluxError as error:  # it only saves time
-            self._warn(f"file digests are not kept: {error}")
-        for skipped in tree.skipped:
-            text = f"{skipped.path}: stays here: {skipped.problem}"
-            self._warn(printable(text, _MAX_LINE_CHARACTERS))
-        return tree
-
-    def _table_path(self, root: Path) -> Path | None:
-        if self._cache is None:
-            return None
-        return self._cache / sha256_hex(str(root.absolute()).encode())
-
-
-def sized(tree: Tree, digest: str) -> SizedContent:
-    """How large a piece of a tree is, and the name of its file."""
-    path = tree.blobs.get(digest)
-    if path is not None:
-        try:
-            return SizedContent(digest, os.stat(f"{tree.root}{os.sep}{path}").st_size, path)  # noqa: PTH116 - many times
-        except OSError:  # reading it will say what is wrong
-            return SizedContent(digest, 0, path)
-    if digest == tree.manifest_hash:
-        return SizedContent(digest, len(tree.manifest_data))
-    return SizedContent(digest, len(canonical_json(tree.get_object(digest))))
-
-
-# --- link -----------------------------------------------------------------------------------------
+from ryeos.sync.admission import require_admissible
+from ryeos.sync.object_shapes import CasObjectError
+from ryeos.sync.objects import SourceManifest, manifest_of
+from ryeos.sync.paths import require_safe_paths
+from ryeos.sync.tree import Tree
+from ryeos.trust.signing_key import SigningKey
 
 LOCK = "lock"
 ReportMerged = Callable[[str, AppliedChanges], None]
@@ -428,7 +216,6 @@ def is_same_head(recorded: LocalHead | None, head: RemoteHead | None) -> bool:
     return (recorded and recorded.snapshot_hash) == (head and head.snapshot_hash)
 
 
-# --- opening --------------------------------------------------------------------------------------
 # A link to a remote by its name: configuration, credentials, pins and the project put together.
 
 

@@ -16,6 +16,7 @@ from ryeos.remote.errors import (
     RemoteTimeoutError,
     detail_text,
 )
+from ryeos.remote.identity import NodeIdentity, read_identity
 from ryeos.remote.peer_client import PeerClient
 from ryeos.remote.peers import NODE
 from ryeos.remote.replies import (
@@ -33,21 +34,11 @@ from ryeos.remote.replies import (
     read_user_space,
     rows_at,
 )
-from ryeos.remote.requests import NodeIdentity, read_identity
 from ryeos.remote.transport import MAX_SMALL_REPLY, MIB, NodeReply, QueryPairs, Transport
-from ryeos.sync.entries import (
-    MEDIA_TYPE,
-    PUT_HEADER,
-    ContentEntry,
-    decode,
-    encode,
-    encode_json,
-    framed,
-    read_entries,
-)
-from ryeos.sync.objects import EntryError, ManifestChanges
-
-# --- node -----------------------------------------------------------------------------------------
+from ryeos.sync.entries import ContentEntry, decode, encode, encode_json
+from ryeos.sync.framed_entries import MEDIA_TYPE, PUT_HEADER, framed, read_entries
+from ryeos.sync.object_shapes import EntryError
+from ryeos.sync.objects import ManifestChanges
 
 COMPATIBLE_ENGINES = frozenset({"0.1"})
 """The first two parts of the versions whose nodes take what this program pushes."""
@@ -122,8 +113,6 @@ class Node(PeerClient):
                 self._identity = identity
             return self._identity
 
-    # ------------------------------------------------------------------ open routes
-
     def health(self) -> Health:
         """Whether it is up, and its versions."""
         return read_health(self._open("GET", "/health"), self._what("/health"))
@@ -142,8 +131,6 @@ class Node(PeerClient):
         engine = engine_version or self.health().engine_version
         fits = ".".join(engine.split(".")[:2]) in COMPATIBLE_ENGINES
         return engine if fits else __version__
-
-    # ------------------------------------------------------------------ objects
 
     def missing(self, digests: Sequence[str]) -> tuple[str, ...]:
         """Those of the digests that the node does not have, in their order."""
@@ -215,8 +202,6 @@ class Node(PeerClient):
         if foreign:
             raise RemoteReplyError(what, f"{min(foreign)} was not asked for")
         return entries
-
-    # ------------------------------------------------------------------ heads
 
     def head(self, project_path: str) -> RemoteHead | None:
         """Where the project is, None where the node has none of this name."""
@@ -296,8 +281,6 @@ class Node(PeerClient):
             "/push/user-space",
             {"user_manifest_hash": manifest_hash, "expected_revision": expected_revision},
         )
-
-    # ------------------------------------------------------------------ runs
 
     def execute(self, body: Mapping[str, Any], *, timeout_s: float | None) -> RemoteExecution:
         """Run an item of the head. Never asked twice: it may have run though no reply came.
@@ -392,8 +375,6 @@ class Node(PeerClient):
                     hint=f"list them with: rye remote threads --all --remote {self.name}",
                 ) from error
             raise
-
-    # ------------------------------------------------------------------ asking
 
     def ask(
         self,

@@ -17,7 +17,8 @@ from re import escape
 
 from lillux.digests import sha256_hex
 from lillux.errors import FileSystemError, LilluxError
-from lillux.files import file_system_error, locked, make_directory, read_bytes, write_atomic
+from lillux.file_locks import locked
+from lillux.files import file_system_error, make_directory, read_bytes, write_atomic
 from lillux.patterns import pattern
 from lillux.sealing import decode_box_key, encode_box_key
 from lillux.signing import canonical_public_pem, compute_key_digest
@@ -25,9 +26,10 @@ from lillux.values import dataclass, field, replace
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import AI_DIRECTORY, USER, Space, user_lock
 from ryeos.remote.errors import pin_error
+from ryeos.remote.identity import NodeIdentity, decode_public_key, encode_public_key
 from ryeos.remote.peers import NODE, REGISTRY, PeerRules
-from ryeos.remote.requests import NodeIdentity, decode_public_key, encode_public_key
-from ryeos.trust.keys import SigningKey, verifies_with
+from ryeos.trust.keys import verifies_with
+from ryeos.trust.signing_key import SigningKey
 from ryeos.trust.store import (
     FINGERPRINT_DIGITS,
     MAX_DOCUMENT_BYTES,
@@ -314,7 +316,7 @@ class PeerPins:
 
     def _pin(self, document: KeyDocument, name: str, netloc: str, path: Path) -> Pin:
         """The pin in a document. Raises SealingError, IdentityError for an invalid second key."""
-        from ryeos.items.header_values import parse_toml
+        from ryeos.items.toml import parse_toml
 
         second = parse_toml(document.signed_text).get(self._peer.second_key)
         return Pin(

@@ -15,15 +15,9 @@ from ryeos.remote.errors import RemoteError
 from ryeos.remote.peer_client import PeerClient
 from ryeos.remote.peers import REGISTRY
 from ryeos.remote.pins import Pin, PinState, RegistryPins
-from ryeos.remote.registry_settings import (
-    CONFIG_PATH,
-    NotInRegistryError,
-    Registries,
-    RegistryConfig,
-    RegistryIdError,
-    registry_reply_error,
-    valid_version,
-)
+from ryeos.remote.registry_errors import NotInRegistryError, RegistryIdError, registry_reply_error
+from ryeos.remote.registry_ids import valid_version
+from ryeos.remote.registry_settings import CONFIG_PATH, Registries, RegistryConfig
 from ryeos.remote.replies import (
     BundleReply,
     PulledReply,
@@ -37,7 +31,7 @@ from ryeos.remote.replies import (
 from ryeos.remote.settings import RemoteConfig
 from ryeos.remote.transport import MAX_SMALL_REPLY, MIB, BearerCredentials, QueryPairs, Transport
 from ryeos.run.workspace import Workspace
-from ryeos.trust.keys import SigningKey
+from ryeos.trust.signing_key import SigningKey
 
 MAX_KEY_REPLY = 16 * 1024
 MAX_ITEM_REPLY = 32 * MIB
@@ -60,8 +54,6 @@ class RegistryClient(PeerClient):
         super().__init__(REGISTRY, transport, team)
         self.config, self._pins = config, pins
         self._pin: Pin | None = None
-
-    # ------------------------------------------------------------------ who it is
 
     def pin(self, expected: str = "") -> Pin:
         """Its key, checked against its pin; asked once.
@@ -101,7 +93,7 @@ class RegistryClient(PeerClient):
 
     def _identity(self) -> bytes:
         """The key that it is known by, as PEM; ``b""`` for a registry of an older kind."""
-        from ryeos.remote.requests import read_identity
+        from ryeos.remote.identity import read_identity
 
         try:
             document = self._open("GET", "/public-key", wanted="/public-key")
@@ -112,8 +104,6 @@ class RegistryClient(PeerClient):
     def health(self) -> dict[str, Any]:
         """Whether it is up, and its version."""
         return self._open("GET", "/health")
-
-    # ------------------------------------------------------------------ items
 
     def push(
         self, ref: ItemRef, content: str, version: str, *, suffix: str, changelog: str = ""
@@ -172,8 +162,6 @@ class RegistryClient(PeerClient):
         path = f"/v1/visibility/{ref.kind.value}/{ref.id}"
         return self._request("POST", path, body={"visibility": visibility}, wanted=str(ref))
 
-    # ------------------------------------------------------------------ bundles
-
     def push_bundle(
         self, bundle_id: str, version: str, manifest: str, files: Mapping[str, Mapping[str, Any]]
     ) -> dict[str, Any]:
@@ -200,8 +188,6 @@ class RegistryClient(PeerClient):
             "POST", path, body={"visibility": visibility}, wanted=f"bundle {bundle_id}"
         )
 
-    # ------------------------------------------------------------------ API keys
-
     def create_key(self, name: str, scopes: list[str], days: int | None) -> dict[str, Any]:
         """A new API key, which is shown this once."""
         body: dict[str, Any] = {"name": name, "scopes": scopes}
@@ -217,8 +203,6 @@ class RegistryClient(PeerClient):
     def revoke_key(self, name: str) -> dict[str, Any]:
         """End an API key. Raises NotInRegistryError."""
         return self._request("DELETE", f"/v1/api-keys/{name}", wanted=f"API key {name}")
-
-    # ------------------------------------------------------------------ the account
 
     def account(self) -> dict[str, Any]:
         """Whose API key it is: its ``name``, ``namespaces`` and ``signing_keys``."""
@@ -239,7 +223,8 @@ class RegistryClient(PeerClient):
     def add_signing_key(self, key: SigningKey, signed_at: str) -> dict[str, Any]:
         """Have the registry check what is pushed by a key, which shows that it is the account's."""
         from lillux.signing import compute_key_fingerprint
-        from ryeos.remote.requests import encode_public_key, sign_document
+        from ryeos.remote.identity import encode_public_key
+        from ryeos.remote.signed_documents import sign_document
 
         account = self.account()["name"]
         identity_pem = self.pin().identity_pem
@@ -260,8 +245,6 @@ class RegistryClient(PeerClient):
         """End the checks of pushes by a key. Raises NotInRegistryError."""
         path = f"/v1/signing-keys/{fingerprint}"
         return self._request("DELETE", path, wanted=f"signing key {fingerprint}")
-
-    # ------------------------------------------------------------------ requests
 
     def _page(
         self, path: str, query: QueryPairs, *, rows: str = "results", wanted: str = ""
@@ -364,7 +347,6 @@ def _rows_of_list(body: bytes, what: str) -> list[dict[str, Any]]:
     return list(rows_at({"keys": rows}, "keys", what, registry_reply_error))
 
 
-# --- opening --------------------------------------------------------------------------------------
 # A registry by its name: configuration, credentials and pins put together.
 
 

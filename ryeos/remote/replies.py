@@ -6,11 +6,11 @@ from typing import Annotated, Any, TypeVar
 
 from lillux.fields import ABSENT, is_text
 from lillux.shapes import ANYTHING, Form, Key, Wrong, read
-from lillux.store_files import are_digests, is_digest
+from lillux.store_layout import are_digests, is_digest
 from lillux.values import dataclass, field, replace
 from ryeos.items.errors import RyeError
 from ryeos.remote.errors import HeadLostError, RemoteReplyError
-from ryeos.remote.registry_settings import registry_reply_error
+from ryeos.remote.registry_errors import registry_reply_error
 
 _T = TypeVar("_T")
 

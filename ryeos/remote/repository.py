@@ -12,8 +12,8 @@ from lillux.files import create_file, make_directory
 from lillux.values import dataclass
 from ryeos.items.errors import UsageError
 from ryeos.remote.link import Link
-from ryeos.sync.paths import WalkedFile, walk
 from ryeos.sync.rules import PLACE, NameRules, read_rules, with_repository
+from ryeos.sync.tree_walk import WalkedFile, walk
 
 _RULES = """\
 # Which files of this project travel: all but those that .gitignore names, and secrets.

@@ -7,51 +7,32 @@
 After (3) nothing that goes wrong takes the result away: it becomes a warning beside it.
 """
 
-import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lillux.cancellation import Cancellation
-from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
-from lillux.files import make_directory, read_bytes, write_atomic
 from lillux.foreign_text import printable
-from lillux.http.client import wait_for
-from lillux.http.model import ExchangeCancelledError
-from lillux.patterns import pattern
-from lillux.signing import KeyNotFoundError, load_keypair
-from lillux.store import MAX_BYTES
-from lillux.store_files import is_digest
+from lillux.http.errors import ExchangeCancelledError
 from lillux.values import dataclass, field
-from ryeos.items.errors import (
-    Answer,
-    RyeError,
-    UsageError,
-    failed_run_status,
-    no_project_error,
-)
-from ryeos.items.refs import SYSTEM, ItemRef, Kind, Reference, Space
+from ryeos.items.errors import RyeError
+from ryeos.items.refs import SYSTEM
 from ryeos.remote.errors import RemoteError, RemoteUnreachableError
-from ryeos.remote.link import Link, RemoteEnvironment, open_link
+from ryeos.remote.link import Link
 from ryeos.remote.node import Node
 from ryeos.remote.pull import pull
 from ryeos.remote.push import PushResult, naming_merged, push
 from ryeos.remote.replies import RemoteExecution
-from ryeos.remote.secrets import LocalSecrets
+from ryeos.remote.run_outputs import Outputs, write_outputs
+from ryeos.remote.run_waits import CANCELLED, RUN_COMPLETED, follow_log, wait_for_run
 from ryeos.remote.transfer import fetch, fetch_available
 from ryeos.run.engine import parameters_for
 from ryeos.run.model import Chain, ExecutionRequest
 from ryeos.run.primitives import is_graph
-from ryeos.run.workspace import Workspace
-from ryeos.sync.objects import OutputsBundle, outputs_bundle_of
-from ryeos.sync.paths import UnsafeManifestError, fold, safe_target, why_never
+from ryeos.sync.objects import outputs_bundle_of
 
-if TYPE_CHECKING:
-    from ryeos.trust.sign import Signer
-
-# --- options --------------------------------------------------------------------------------------
 # How an item is to be run on a node, besides what a run here has too.
 
 
@@ -77,7 +58,6 @@ class RemoteOptions:
     resigns: bool = False
 
 
-# --- sent parameters ------------------------------------------------------------------------------
 # What a node is sent as the parameters of a run, for those that fill in nothing themselves.
 #
 # The public node knows no defaults of a tool's schema, and refuses a graph without ``max_steps``
@@ -104,259 +84,10 @@ def sent_parameters(
     return {**said, **request.parameters}
 
 
-# --- waiting --------------------------------------------------------------------------------------
-# Waiting for a run on a node: it is asked again and again, less often the longer it takes.
-
-RUN_COMPLETED, CANCELLED = "completed", "cancelled"
-_RUNNING = "running"
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S, _GROWTH = 0.2, 15.0, 1.5
-_LONGEST_LOG_PAUSE_S = 2.0
-
-
-def wait_for_run(
-    node: Node,
-    thread_id: str,
-    timeout_s: float | None,
-    cancellation: Cancellation | None = None,
-) -> dict[str, Any]:
-    """The row of a run once it has ended, well or not; ``timeout_s`` of None waits for ever.
-
-    Raises RyeError `TIMEOUT`, ExchangeCancelledError, and as `Node.thread`.
-    """
-    began, pause_s = time.monotonic(), _FIRST_PAUSE_S
-    while True:
-        row = node.thread(thread_id)
-        if row.get("state") != _RUNNING:
-            return row
-        left_s = pause_s if timeout_s is None else began + timeout_s - time.monotonic()
-        if timeout_s is not None and left_s <= 0:
-            raise RyeError(
-                f"remote {node.name}: {thread_id} is still running after {timeout_s:g} s; it goes"
-                " on there",
-                code="TIMEOUT",
-            )
-        wait_for(min(pause_s, left_s), cancellation)
-        if cancellation is not None and cancellation.is_set:
-            raise ExchangeCancelledError(f"remote {node.name}: {thread_id}")
-        pause_s = min(pause_s * _GROWTH, _LONGEST_PAUSE_S)
-
-
-def follow_log(
-    node: Node,
-    thread_id: str,
-    *,
-    goes_on: bool,
-    after: int = 0,
-    until_s: float | None = None,
-    cancellation: Cancellation | None = None,
-) -> Iterator[dict[str, Any]]:
-    """The pieces of a run's log behind one: those that there are, or with ``goes_on`` to its end.
-
-    ``until_s``, of the monotonic clock, is when that is given up. Raises RyeError `TIMEOUT`,
-    ExchangeCancelledError, and as `Node.thread`.
-    """
-    pause_s = _FIRST_PAUSE_S
-    while True:
-        found = node.log_of(thread_id, after)
-        pieces = [one for one in found.get("pieces") or () if isinstance(one, dict)]
-        yield from pieces
-        after = max([after, *(int(one["number"]) for one in pieces if "number" in one)])
-        if not pieces and (not goes_on or found.get("state") != _RUNNING):
-            return
-        if pieces:
-            pause_s = _FIRST_PAUSE_S
-            continue
-        left_s = pause_s if until_s is None else until_s - time.monotonic()
-        if left_s <= 0:
-            raise RyeError(
-                f"remote {node.name}: no result in time; {thread_id} continues there",
-                code="TIMEOUT",
-                hint=f"wait for it with: rye remote thread {thread_id} --wait --remote {node.name}",
-            )
-        wait_for(min(pause_s, left_s), cancellation)
-        if cancellation is not None and cancellation.is_set:
-            raise ExchangeCancelledError(f"remote {node.name}: {thread_id}")
-        pause_s = min(pause_s * _GROWTH, _LONGEST_LOG_PAUSE_S)
-
-
-# --- outputs --------------------------------------------------------------------------------------
-# What a run on a node left behind, written into the project: transcripts, pages, refs.
-#
-# A node says which files there are, so it is said here which may be: those below ``.ai/state/`` and
-# ``.ai/knowledge/state/``, but nothing that decides what this machine does. Refs come last, when
-# what they name is here.
-
-PAGES = ".ai/knowledge/state/"
-STATE = ".ai/state/"
-OBJECTS = ".ai/state/objects/"
-REFS = (".ai/state/objects/refs/graphs/", ".ai/state/objects/refs/artifacts/")
-OWN = (".ai/state/remote/", ".ai/state/approvals")
-# What says which processes may be ended, what runs may do, and which runs there are.
-_DECIDING = frozenset({"runner.json", "grants.json", "cancel", "run.lock", ".gitignore"})
-_OWN_SUFFIXES = (".lock", ".tmp", ".db-wal", ".db-shm", ".key", ".pem")
-_SHORT_NAME = pattern(r"[^/]{1,6}~[0-9]")  # what Windows may call a file of another name
-# Of those, what every run leaves behind where it runs: no report says that it stays there.
-_OF_EVERY_RUN = frozenset({"runner.json", "grants.json", "run.lock", ".gitignore"})
-_DATABASE = ".ai/state/threads/registry.db"
-# The store of a run, which the public node lists among what it left behind.
-_CONTENTS = tuple(f"{OBJECTS}{name}/" for name in ("blobs", "objects", "cache"))
-_MAX_BOOK_BYTES = 16 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Outputs:
-    """The paths that were written, and those that were not, with the reason.
-
-    ``pages`` are the pages of knowledge among them, with the bytes that were verified and written.
-    """
-
-    written: tuple[str, ...] = ()
-    kept: Mapping[str, str] | None = None
-    pages: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """What a person should hear about files that were not written."""
-        kept = self.kept or {}
-        return tuple(problem for path, problem in kept.items() if not _is_of_every_run(path))
-
-
-def why_refused(path: str) -> str:
-    """Why a node may not write there, ``""`` if it may. Pure; says nothing of the path's form."""
-    if not path.startswith((STATE, PAGES)):
-        return "expected a path below .ai/state/ or .ai/knowledge/state/"
-    folded = fold(path)  # a file system that does not tell case apart has one file for both
-    if folded.startswith(OBJECTS) and not path.startswith(REFS):
-        return "of the store, only refs of graphs and artifacts come from a node"
-    if folded.startswith(OWN):
-        return "this is what this machine keeps about its remotes and approvals"
-    return _why_its_name(folded) or why_never(path, is_item=True)
-
-
-def _why_its_name(folded: str) -> str:
-    name = folded.rpartition("/")[2]
-    if name in _DECIDING or folded.startswith(_DATABASE):
-        return "this file decides what this machine does"
-    if name.endswith(_OWN_SUFFIXES):
-        return "keys, locks and temporary files do not come from a node"
-    if _SHORT_NAME.search(folded):
-        return "it looks like a short name of another file"
-    return ""
-
-
-def _is_of_every_run(path: str) -> bool:
-    is_record = path.rpartition("/")[2] in _OF_EVERY_RUN
-    return path.startswith(STATE) and (is_record or path.startswith((_DATABASE, *_CONTENTS)))
-
-
-def write_outputs(
-    project: Path,
-    bundle: OutputsBundle,
-    get_blob: Callable[[str], bytes],
-    book: Path,
-    through: Path,
-) -> Outputs:
-    """Write the files of a bundle. One that holds something else here is left alone.
-
-    book     where it is kept what was written last time, which may be replaced
-    through  where files are written before they come to their places
-    """
-    ours = _read_book(book)
-    written: list[str] = []
-    pages: dict[str, bytes] = {}
-    kept: dict[str, str] = {}
-    for path in sorted(bundle.files, key=lambda path: (path.startswith(REFS), path)):
-        digest = bundle.files[path]
-        try:
-            data = _wanted_content(project, path, digest, get_blob, ours.get(path))
-            if data is not None:
-                target = project / path
-                make_directory(target.parent, within=project)
-                write_atomic(target, data, through=through, within=project)
-                written.append(path)
-                if path.startswith(PAGES):
-                    pages[path] = data
-            ours[path] = digest
-        except LilluxError as error:
-            kept[path] = str(error)
-    _write_book(book, ours, project)
-    return Outputs(tuple(written), kept, pages)
-
-
-def _wanted_content(
-    project: Path, path: str, digest: str, get_blob: Callable[[str], bytes], last: str | None
-) -> bytes | None:
-    """What is to be written there, None where that is what is there."""
-    problem = why_refused(path)
-    if problem:
-        raise _output_error(path, problem)
-    root, relative = project / ".ai", path.removeprefix(".ai/")
-    try:
-        target = safe_target(root, relative)
-    except UnsafeManifestError as error:
-        raise _output_error(path, error.problem) from None
-    current = _digest_of(target)
-    if current == digest:
-        return None
-    data = get_blob(digest)
-    is_ref = path.startswith(REFS)
-    if is_ref:
-        _validate_ref(path, data)
-    elif current not in {None, last}:
-        raise _output_error(path, "another file is here, and stays")
-    return data
-
-
-def _output_error(path: str, problem: str) -> RyeError:
-    """A node names a file, among what a run wrote, that no run may write here."""
-    return RyeError(
-        f"output {path[:200]!r}: {problem}",
-        code="INTEGRITY",
-        hint="nothing was written there",
-        path=path,
-    )
-
-
-def _validate_ref(path: str, data: bytes) -> None:
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict) or not is_digest(value.get("hash")):
-        raise _output_error(path, "expected a ref: an object with a hash")
-
-
-def _digest_of(target: Path) -> str | None:
-    try:
-        return sha256_hex(read_bytes(target, MAX_BYTES))
-    except FileNotFoundError:
-        return None
-
-
-def _read_book(book: Path) -> dict[str, str]:
-    """By path, what was written last; empty where the record cannot be read."""
-    try:
-        value = json.loads(read_bytes(book, _MAX_BOOK_BYTES))
-    except (OSError, ValueError, RecursionError, LilluxError):
-        return {}
-    if not isinstance(value, dict):
-        return {}
-    return {path: digest for path, digest in value.items() if is_digest(digest)}
-
-
-def _write_book(book: Path, written: Mapping[str, str], project: Path) -> None:
-    make_directory(book.parent, within=project)
-    data = json.dumps(dict(written), sort_keys=True).encode()
-    write_atomic(book, data, within=project)
-
-
-# --- execute --------------------------------------------------------------------------------------
-
 BOOK = "outputs.json"
 _SHOWN_PATHS = 5
 _REFUSED = "refused"  # in a project of a team: who may only run changes nothing
 _UNMERGED = ("conflict", "retry_exhausted", _REFUSED)
-
 
 SignPage = Callable[[Path, bytes], object]
 """Signs a page at a path, as these bytes that were verified."""
@@ -543,7 +274,7 @@ def _body(link: Link, run: RemoteRun) -> dict[str, Any]:
     if run.vault_keys:
         body["vault_keys"] = list(run.vault_keys)
     if run.secrets:
-        from ryeos.remote.secrets import FOR_EXECUTION, seal_secrets
+        from ryeos.remote.envelopes import FOR_EXECUTION, seal_secrets
 
         box_public = link.node.verify().box_public
         body["secret_envelope"] = seal_secrets(
@@ -661,242 +392,3 @@ class _RunFollowUp:
     def _warn(self, what: str, error: LilluxError) -> None:
         hint = f" ({error.hint})" if error.hint else ""
         self._warnings.append(f"{what}: {error}{hint}")
-
-
-# --- running --------------------------------------------------------------------------------------
-# A run on a node as an answer of this program: the same envelope as of a run here.
-
-REMOTE, INLINE = "remote", "inline"
-NO_LIMIT_S = 7 * 24 * 3600.0
-
-
-def execute_on(
-    around: RemoteEnvironment,
-    remote: str | None,
-    reference: Reference,
-    request: ExecutionRequest,
-    options: RemoteOptions,
-    *,
-    follower: RunFollower | None = None,
-) -> Answer:
-    """Run an item of the project on a remote, once nothing here would keep it from running.
-
-    ``follower`` hears it while it runs, where the node lets runs be followed. Raises what finding
-    it raises, as `ryeos.remote.link.open_link`, and as `execute`; UsageError for a directive that
-    is not to be forked.
-    """
-    checked = around.workspace.check(reference, request)
-    if checked.exit_status:
-        return checked
-    item_ref, chain = verified_item(around.workspace, reference)
-    if options.thread == INLINE and item_ref.startswith(f"{Kind.DIRECTIVE}:"):
-        raise UsageError(
-            f"{item_ref}: thread inline: a directive is forked on a node",
-            hint="leave it out, or render the directive here with: rye run",
-        )
-    link = open_link(around, remote)
-    metadata = checked.envelope.get("metadata", {})
-    run = RemoteRun(
-        item_ref=item_ref,
-        parameters=sent_parameters(chain, request, metadata) if chain else request.parameters,
-        thread=options.thread,
-        is_async=options.is_async,
-        vault_keys=options.vault_keys,
-        secrets=_secrets(around) if options.sends_secrets else {},
-        agent=_agent(request) if options.agent is None else options.agent,
-        applies=options.applies,
-        timeout_s=_limit(request),
-        follower=follower,
-    )
-    ran = execute(link, run, sign_page=_page_signer(around) if options.resigns else None)
-    found = _texts(metadata.get("warnings"))
-    answer = answer_of(ran, link.node.name, item_ref, found)
-    receipt = ran.executed.result.get("receipt")
-    return _with_receipt(around.workspace, link, ran, answer) if receipt else answer
-
-
-def _agent(request: ExecutionRequest) -> Mapping[str, Any] | None:
-    """How a model is to carry a directive out, as it was asked for here."""
-    asked = request.thread
-    if asked is None:
-        return None
-    limits, seconds = dict(asked.limits), request.timeout_s or request.at_most_s
-    said = limits.get("duration_s")
-    if seconds and (said is None or isinstance(said, int)):
-        whole = max(int(seconds), 1)
-        limits["duration_s"] = whole if said is None else min(whole, said)
-    return {"model": asked.model, "limits": limits}
-
-
-def _with_receipt(workspace: Workspace, link: Link, ran: FinishedRun, answer: Answer) -> Answer:
-    """The answer with the id of the node's receipt in our log, or a warning if it is not valid."""
-    envelope = dict(answer.envelope)
-    metadata = envelope["metadata"] = dict(envelope.get("metadata") or {})
-    try:
-        statement = node_statement(ran.executed, link.node.verify().public_key_pem)
-        said = {name: value for name, value in statement["predicate"].items() if name not in _PLACE}
-        said["remote"] = {"name": link.node.name, "receipt": ran.executed.result["receipt"]}
-        kind = str(statement.get("predicateType"))
-        metadata["receipt"] = workspace.receipts.keep(said, statement["subject"], kind)
-    except (LilluxError, KeyError, TypeError, AttributeError) as error:
-        warning = f"remote {link.node.name}: its receipt is not kept: {error}"
-        metadata["warnings"] = [*_texts(metadata.get("warnings")), warning]
-    return Answer(envelope, answer.exit_status)
-
-
-_PLACE = ("number", "previous")
-
-
-def node_statement(executed: RemoteExecution, identity_pem: bytes) -> dict[str, Any]:
-    """Verify a node's receipt: its receipt key signs it, and its pinned key signs that key.
-
-    Raises SignedDocumentError, EnvelopeError, RyeError for one that is about another run.
-    """
-    from lillux import dsse
-    from lillux.signing import compute_key_fingerprint
-    from ryeos.remote.requests import RECEIPT_KEY_KIND, decode_public_key, verify_document
-    from ryeos.run.receipts import PAYLOAD_TYPE, result_digest
-
-    receipt = executed.result["receipt"]
-    document = receipt["key"]
-    verify_document(document, identity_pem)
-    if document.get("kind") != RECEIPT_KEY_KIND:
-        raise RyeError("expected the key of receipts, found another document", code="INTEGRITY")
-    key_pem = decode_public_key(document.get("public_key"))
-    statement: dict[str, Any] = dsse.opened(receipt["envelope"], PAYLOAD_TYPE, key_pem)
-    predicate = statement["predicate"]
-    node_id = f"fp:{compute_key_fingerprint(identity_pem)}"
-    expected = {"node": node_id, "thread": executed.thread_id}
-    for name, value in expected.items():
-        if predicate["caller"].get(name) != value:
-            raise RyeError(f"its receipt is of another {name}", code="INTEGRITY")
-    if predicate["result"]["sha256"] != result_digest(executed.result):
-        raise RyeError("its receipt is of another result", code="INTEGRITY")
-    return statement
-
-
-def verified_item(workspace: Workspace, reference: Reference) -> tuple[str, Chain | None]:
-    """The canonical reference of an item, verified with what runs it; and the chain of a tool.
-
-    Raises UsageError, ItemNotFoundError, IntegrityError, ChainError.
-    """
-    kind = reference.kind or workspace.resolver.resolve(reference).location.ref.kind
-    if kind is Kind.CONFIG:
-        raise UsageError(f"{reference}: configuration is read by tools, never run")
-    if kind is Kind.TOOL:
-        chain = workspace.executor.build_chain(reference.id)
-        return f"{kind}:{chain.tool.item_id}", chain
-    return str(workspace.load(Reference(kind, reference.id))[0].location.ref), None
-
-
-def _limit(request: ExecutionRequest) -> float | None:
-    """How long the reply may take; None for what the remote is configured with."""
-    given = [seconds for seconds in (request.timeout_s, request.at_most_s) if seconds is not None]
-    if not given:
-        return None
-    return min((seconds for seconds in given if seconds), default=NO_LIMIT_S)
-
-
-def _secrets(around: RemoteEnvironment) -> Mapping[str, str]:
-    """The user's own: all that the key at hand opens."""
-    context = around.context
-    try:
-        private_pem = load_keypair(context.key_directory).private_pem
-    except KeyNotFoundError:
-        return {}
-    return LocalSecrets(context.spaces.user.base, private_pem).values()
-
-
-def _page_signer(around: RemoteEnvironment) -> SignPage:
-    from ryeos.trust.sign import Signer
-
-    space = around.context.spaces.project
-    if space is None:
-        raise no_project_error("there is no page to sign")
-    return page_signer(space, Signer(around.workspace.signing_key(), around.workspace.verifier))
-
-
-def page_signer(space: Space, signer: "Signer") -> SignPage:
-    """What signs the bytes of a page of a project; refused where its file has others by then."""
-    from ryeos.trust.sign import ReadItem, SignTarget
-
-    def sign(path: Path, data: bytes) -> object:
-        relative = path.relative_to(space.directory(Kind.KNOWLEDGE)).with_suffix("").as_posix()
-        ref = ItemRef(Kind.KNOWLEDGE, relative)
-        target = SignTarget(path=path, kind=Kind.KNOWLEDGE, space=space, ref=ref)
-        return signer.sign(ReadItem(target, data), force=True)
-
-    return sign
-
-
-def answer_of(ran: FinishedRun, remote: str, item_ref: str, found: Sequence[str] = ()) -> Answer:
-    """The result of the run, flattened, and under ``remote`` what came of it besides.
-
-    ``found`` are warnings of the checks before it.
-    """
-    executed = ran.executed
-    kind, _, item_id = item_ref.partition(":")
-    is_thread = executed.result.get("type") == "thread"
-    common = {
-        "type": "thread" if is_thread else kind,
-        "item_id": item_id,
-        "execution_mode": REMOTE,
-        "thread_id": executed.thread_id,
-    }
-    facts = {
-        "name": remote,
-        "snapshot_hash": ran.pushed.snapshot_hash,
-        "merged": list(ran.pushed.merged.paths),
-    }
-    if executed.is_accepted_only:
-        envelope = {"status": "success", "async": True, "state": "running", **common}
-        return Answer({**envelope, "remote": {**facts, "objects_pushed": ran.pushed.objects_sent}})
-    result = {name: value for name, value in executed.result.items() if name != "receipt"}
-    metadata = result.pop("metadata", None)
-    metadata = dict(metadata) if isinstance(metadata, Mapping) else {}
-    warnings = [*found, *_texts(metadata.get("warnings")), *ran.warnings]
-    if warnings:
-        metadata["warnings"] = list(dict.fromkeys(warnings))
-    envelope = {
-        **result,
-        "status": _status(result, executed.status),
-        **common,
-        "remote": facts | _outcome(ran),
-        "metadata": metadata,
-    }
-    if envelope["status"] == "success":
-        return Answer(envelope)
-    envelope.setdefault("error", f"the run on {remote} failed")
-    envelope.setdefault("code", "EXECUTION_FAILED")
-    return Answer(envelope, failed_run_status(str(envelope["code"])))
-
-
-def _outcome(ran: FinishedRun) -> dict[str, Any]:
-    executed = ran.executed
-    outcome: dict[str, Any] = {
-        "snapshot_hash": executed.snapshot_hash or ran.pushed.snapshot_hash,
-        "merge_type": executed.merge_type,
-        "execution_snapshot_hash": executed.execution_snapshot_hash or None,
-        "runtime_outputs_bundle_hash": executed.outputs_bundle_hash or None,
-        "objects_pushed": ran.pushed.objects_sent,
-        "objects_pulled": ran.fetched,
-        "outputs_materialized": list(ran.outputs.written),
-        "applied": list(ran.applied),
-        "system_version": executed.system_version,
-    }
-    if executed.conflicts:
-        outcome["conflicts"] = dict(executed.conflicts)
-        outcome["unmerged_snapshot"] = executed.unmerged_snapshot
-    if executed.masked_paths:
-        outcome["masked_paths"] = list(executed.masked_paths)
-    return outcome
-
-
-def _status(result: Mapping[str, Any], fallback: str) -> str:
-    """``success`` or ``error``. Of texts and directives there is a status of their own."""
-    status = str(result.get("status") or fallback)
-    return "success" if status in {"success", "completed", "ok"} else status
-
-
-def _texts(value: object) -> list[str]:
-    return [str(one) for one in value] if isinstance(value, list) else []

@@ -8,21 +8,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from lillux.digests import canonical_json
+from lillux.canonical_json import canonical_json
 from lillux.store import Durability
-from lillux.store_files import ObjectKind, ObjectMissingError
+from lillux.store_errors import ObjectMissingError
+from lillux.store_layout import ObjectKind
 from ryeos.remote.errors import RemoteReplyError, ReplyTooLargeError
 from ryeos.remote.node import MAX_GET_REPLY, Node
 from ryeos.remote.transport import MIB, NodeReply
-from ryeos.sync.entries import (
-    MAX_ENTRIES,
-    MAX_FRAMES,
-    ContentEntry,
-    SizedContent,
-    batches,
-    export_entries,
-)
-from ryeos.sync.objects import ReadContents
+from ryeos.sync.contents import ReadContents
+from ryeos.sync.entries import MAX_ENTRIES, ContentEntry, SizedContent, batches, export_entries
+from ryeos.sync.framed_entries import MAX_FRAMES
 
 MAX_COMPARED = 4000
 """Digests in one question whether the node has them: 270 kB."""

@@ -10,19 +10,17 @@ from urllib.parse import urlencode, urlsplit
 
 from lillux.cancellation import Cancellation
 from lillux.http.client import HttpClient, Wait, wait_for
-from lillux.http.model import (
+from lillux.http.errors import (
     ExchangeCancelledError,
     ExchangeTimeoutError,
     HttpClientError,
-    HttpRequest,
     ResponseTooLargeError,
-    Retry,
     TlsError,
     UnreachableError,
-    delay_s,
-    is_loopback,
-    parse_retry_after,
 )
+from lillux.http.model import HttpRequest
+from lillux.http.retries import Retry, delay_s, parse_retry_after
+from lillux.http.urls import is_loopback
 from lillux.values import dataclass, field
 from ryeos.remote.errors import (
     RemoteTimeoutError,
@@ -31,11 +29,8 @@ from ryeos.remote.errors import (
 )
 from ryeos.remote.peers import NODE, PeerRules
 from ryeos.remote.settings import RemoteConfig
-from ryeos.sync.entries import (
-    MEDIA_TYPE,
-    START,
-)
-from ryeos.trust.keys import SigningKey
+from ryeos.sync.framed_entries import MEDIA_TYPE, START
+from ryeos.trust.signing_key import SigningKey
 
 if TYPE_CHECKING:
     from datetime import datetime

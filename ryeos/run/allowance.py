@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.beneath import open_folder
 from lillux.errors import UnsafePathError
-from lillux.interpreter_searches import find_on_path
+from lillux.program_files import find_on_path
 from lillux.values import dataclass, replace
 from ryeos.items.context import Context, cache_root
 from ryeos.items.errors import SpecError
@@ -27,7 +27,8 @@ from ryeos.items.rights import TMP_MARK, Entries, Rights, is_below, read_paths
 from ryeos.trust.bundles import CORE_ID, EMBEDDED_ID
 
 if TYPE_CHECKING:
-    from lillux.sandbox import FolderRestrictions, Mediation
+    from lillux.folder_restrictions import FolderRestrictions
+    from lillux.sandbox import Mediation
 
 KEYS = ("write", "sockets", "caches")
 _WRITE_EXAMPLE = 'like write: ["~/.cache/mine"]'
@@ -206,7 +207,7 @@ class Allowance:
 
     def restrictions(self) -> "FolderRestrictions":
         """The same for `lillux.sandbox`."""
-        from lillux.sandbox import Access, FolderRestrictions
+        from lillux.folder_restrictions import Access, FolderRestrictions
 
         access = {
             **dict.fromkeys(self.write, Access.ALL),

@@ -22,13 +22,8 @@ from ryeos.items.refs import PROJECT, Kind, Space
 from ryeos.items.specs import type_name
 from ryeos.run.model import Chain
 from ryeos.trust.approvals import PACKAGE_LISTS
-from ryeos.trust.verify import (
-    DependencyRules,
-    VerifiedItem,
-    Verifier,
-    dependency_rules,
-    verify_tree,
-)
+from ryeos.trust.dependencies import DependencyRules, dependency_rules, verify_tree
+from ryeos.trust.verify import VerifiedItem, Verifier
 
 _MODES = ("auto", "always", "never")
 _SHAPES = {"markers_any": list, "env_paths": dict, "env": dict, "cwd": str, "root": str, "lib": str}
@@ -256,7 +251,6 @@ def _fill_text(template: str, names: Mapping[str, str]) -> str:
     return as_text(fill(template, Names(variables={}, fixed=names)))
 
 
-# --- anchored files -------------------------------------------------------------------------------
 # The files that a tool could import: all of them verified before anything starts.
 
 _RUNTIME_LIB = "{runtime_lib}/"

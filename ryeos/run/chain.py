@@ -7,14 +7,14 @@ no file has appeared where the search looked in vain.
 """
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from lillux.contained_paths import path_inside
 from lillux.errors import LilluxError
 from lillux.fields import ABSENT
-from lillux.files import path_inside, read_bytes
+from lillux.files import read_bytes
 from lillux.values import dataclass
 from ryeos.items.errors import (
     ChainError,
@@ -23,17 +23,7 @@ from ryeos.items.errors import (
     InvalidRefError,
     SpecError,
 )
-from ryeos.items.headers import parse_header
-from ryeos.items.refs import (
-    PROJECT,
-    SYSTEM,
-    Kind,
-    Reference,
-    Resolution,
-    rank_of,
-    tier_of,
-    valid_id,
-)
+from ryeos.items.refs import PROJECT, SYSTEM, Kind, Reference, Resolution, tier_of, valid_id
 from ryeos.items.specs import PRIMITIVE_TYPE, RUNTIME_TYPE, ToolSpec, tool_spec, type_name
 from ryeos.run.model import BUILT_IN_SPACE, Chain, ChainElement
 from ryeos.trust.resolver import Resolver
@@ -255,6 +245,8 @@ class ChainBuilder:
             header = item.header
             if header is None:
                 where, file_type = str(item.target.path), item.target.file_type
+                from ryeos.items.headers import parse_header
+
                 header = parse_header(suffix, item.text, where, file_type)
             try:
                 spec = tool_spec(header, suffix)
@@ -289,7 +281,8 @@ def require_rights_read(item: VerifiedItem, *, has_rights: bool) -> None:
     seen = max(text.count("sand"), text.count("box")) + text.count("sanbdox")
     if item.target.space.tier == SYSTEM or (seen <= has_rights and text.isascii()):
         return
-    from ryeos.items.declarations import may_have_unread_rights, unread_rights
+    from ryeos.items.declaration_search import may_have_unread_rights
+    from ryeos.items.declarations import unread_rights
 
     if not may_have_unread_rights(item.text, has_rights=has_rights):
         return
@@ -322,144 +315,11 @@ def _unknown_keys(element: ChainElement) -> Iterator[str]:
     spec = element.spec
     is_read_closely = spec.tool_type == RUNTIME_TYPE or spec.anchor or spec.verify_deps
     if element.item and is_read_closely and tier_of(element.space) != SYSTEM:
-        from ryeos.items.specs import unknown_key_warnings
+        from ryeos.items.unknown_keys import unknown_key_warnings
 
         yield from unknown_key_warnings(spec, element.item.target.suffix, element.item_id)
 
 
-# --- validator ------------------------------------------------------------------------------------
-# Rules between neighbours of a chain: spaces, inputs and outputs, versions. Pure.
-#
-# Every adjacent pair (child, parent) is checked, all violations are reported at once.
-
-_RULES = {
-    "project": "project, user and system",
-    "user": "user and system",
-    "system": "system only",
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChainValidationResult:
-    """Whether a chain may run. ``validated_pairs`` counts the neighbours that were looked at."""
-
-    valid: bool = True
-    issues: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    validated_pairs: int = 0
-
-
-class ChainValidator:
-    """Applies the rules to a chain; keeps no state."""
-
-    def validate_chain(self, links: Sequence[ChainElement]) -> ChainValidationResult:
-        """All violations of a chain ``[tool, runtime, ..., primitive]``."""
-        issues: list[str] = []
-        warnings: list[str] = []
-        for child, parent in pairwise(links):
-            issues.extend(space_issues(child, parent))
-            issues.extend(io_issues(child, parent))
-            for finding in version_findings(child, parent):
-                (issues if finding.violates else warnings).append(finding.text)
-        issues.extend(delegation_issues(links))
-        return ChainValidationResult(
-            valid=not issues,
-            issues=tuple(issues),
-            warnings=tuple(warnings),
-            validated_pairs=max(0, len(links) - 1),
-        )
-
-
-def space_issues(child: ChainElement, parent: ChainElement) -> Iterator[str]:
-    """A child depends on its own tier and those below: project 3, user 2, system 1."""
-    for link in (child, parent):
-        if not rank_of(link.space):
-            yield f"Invalid space {link.space!r} of {link.item_id}"
-    if 0 < rank_of(child.space) < rank_of(parent.space):
-        yield (
-            f"{tier_of(child.space)} tool {child.item_id} depends on {tier_of(parent.space)}"
-            f" runtime {parent.item_id} ({child.space} items may use"
-            f" {_RULES[tier_of(child.space)]})"
-        )
-
-
-def io_issues(child: ChainElement, parent: ChainElement) -> Iterator[str]:
-    """If both declare, what the parent takes must be among what the child gives."""
-    takes, gives = parent.spec.inputs, child.spec.outputs
-    if takes is None or gives is None:
-        return
-    missing = sorted(set(takes) - set(gives))
-    if missing:
-        yield (
-            f"I/O mismatch: {parent.item_id} needs {', '.join(missing)},"
-            f" {child.item_id} gives {', '.join(sorted(gives)) or 'nothing'}"
-        )
-
-
-def delegation_issues(links: Sequence[ChainElement]) -> Iterator[str]:
-    """A system item must never hand over to a file that its user can change."""
-    for child, parent in pairwise(links):
-        if tier_of(child.space) == SYSTEM and tier_of(parent.space) != SYSTEM:
-            yield (
-                f"Invalid chain: system item {child.item_id} delegates to"
-                f" {parent.space} item {parent.item_id}"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class VersionFinding:
-    """A version rule that is broken, or that could not be applied."""
-
-    text: str
-    violates: bool
-
-
-def version_findings(child: ChainElement, parent: ChainElement) -> Iterator[VersionFinding]:
-    """Findings about ``child_constraints`` of the parent, compared as PEP 440 versions.
-
-    Forms: ``{id: {min_version, max_version}}``, ``{"*": {...}}``, or the two keys alone.
-    """
-    constraints = parent.spec.child_constraints
-    flat = {"min_version", "max_version"} & constraints.keys()
-    wanted = constraints if flat else constraints.get(child.item_id, constraints.get("*"))
-    if wanted is None:
-        return
-    if not isinstance(wanted, Mapping):
-        yield VersionFinding(
-            f"{parent.item_id}: child_constraints of {child.item_id}: expected a mapping with"
-            f" min_version and max_version, got {type_name(wanted)}",
-            violates=True,
-        )
-        return
-    if not {"min_version", "max_version"} & wanted.keys():
-        return
-    if child.spec.version is None:
-        yield VersionFinding(
-            f"{child.item_id} has no version but {parent.item_id} specifies version constraints",
-            violates=False,
-        )
-        return
-    yield from _bounds(child.item_id, child.spec.version, wanted)
-
-
-def _bounds(child_id: str, version: str, wanted: Mapping[str, Any]) -> Iterator[VersionFinding]:
-    from ryeos.items.specs import parse_version
-
-    try:
-        found = parse_version(version)
-        least = parse_version(str(wanted["min_version"])) if "min_version" in wanted else None
-        most = parse_version(str(wanted["max_version"])) if "max_version" in wanted else None
-    except ValueError as error:
-        yield VersionFinding(f"{child_id}: version constraint not checked: {error}", violates=False)
-        return
-    failed = f"Version constraint failed: {child_id} has version {version}"
-    if least and found < least:
-        yield VersionFinding(f"{failed}, minimum required {least}", violates=True)
-    if most and found > most:
-        yield VersionFinding(f"{failed}, maximum allowed {most}", violates=True)
-
-
-# --- chain config ---------------------------------------------------------------------------------
 # The execution config of a chain, merged from primitive to tool. Pure.
 #
 # A runtime may have variants of its config, by the suffix of the tool's file and by what the tool's

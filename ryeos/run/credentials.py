@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.errors import LilluxError
 from lillux.files import file_system_error, read_bytes
-from lillux.http.model import Address, parse_address
+from lillux.http.urls import Address, parse_address
 from lillux.patterns import pattern
 from lillux.values import dataclass, field, replace
 from ryeos.items.context import Context
@@ -217,8 +217,6 @@ class Credentials:
     def kept_from(self, context: Context) -> Context:
         """The context without these variables: for all that a thread starts, and their ``.env``."""
         return without_variables(context, self.variables())
-
-    # ---------------------------------------------------------------- sources
 
     def _layers(self, name: str) -> tuple[Layer, ...]:
         return self._config.layers(f"{FOLDER}/{name}.yaml", tiers=(SYSTEM, USER))

@@ -20,26 +20,18 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lillux.cancellation import Cancellation
 from lillux.digests import sha256_hex
+from lillux.env_resolver import ResolvedEnv
 from lillux.errors import LilluxError
-from lillux.interpreter_searches import everything_counts
-from lillux.interpreters import ResolvedEnv, declared_variables
 from lillux.process import ProcessManager
 from lillux.process.model import ProcessRunner
+from lillux.program_files import everything_counts
 from lillux.signing import compute_key_digest
 from lillux.values import dataclass, field, replace
-from ryeos.items.context import (
-    CONFINE_VARIABLE,
-    Clock,
-    Context,
-    LockMode,
-    log_warning,
-    utc_now,
-)
+from ryeos.items.context import CONFINE_VARIABLE, Clock, Context, LockMode, log_warning, utc_now
 from ryeos.items.errors import (
     ChainError,
     ChainValidationError,
@@ -47,13 +39,12 @@ from ryeos.items.errors import (
     LockfileMismatchError,
     SignatureFormatError,
 )
-from ryeos.items.refs import PROJECT, SYSTEM, USER, ItemRef, Kind, Location, Resolution
+from ryeos.items.refs import PROJECT, SYSTEM, USER, ItemRef, Kind, Resolution
 from ryeos.items.specs import RUNTIME_TYPE
 from ryeos.run.anchor import Anchor, AnchoredFiles, anchor_of, verify_anchored_files
 from ryeos.run.calls import (
     Call,
     GraphCalls,
-    MappedResult,
     Materials,
     OnStderr,
     OnStep,
@@ -61,58 +52,46 @@ from ryeos.run.calls import (
     Services,
     ThreadCalls,
 )
-from ryeos.run.chain import (
-    MAX_CHAIN_DEPTH,
-    PACKAGES_MARK,
-    ChainBuilder,
-    ChainValidator,
-    RefusedElement,
-    merged_config,
-)
-from ryeos.run.command import (
+from ryeos.run.chain import MAX_CHAIN_DEPTH, PACKAGES_MARK, ChainBuilder, merged_config
+from ryeos.run.chain_validator import ChainValidator
+from ryeos.run.confinement import CallRights, rights_of
+from ryeos.run.environment import (
     is_shell,
     original_variables,
     process_environment,
     resolved_environment,
 )
-from ryeos.run.confinement import (
-    AGENTS_WHERE,
-    CallRights,
-    Level,
-    SandboxPolicy,
-    policy_of,
-    rights_of,
-)
+from ryeos.run.execution_log import ExecutionLog, env_events, run_logged
+from ryeos.run.limits import LimitSources, at_most, graph_limits, limit, require_valid_limits
 from ryeos.run.lockfiles import LockfileResolver
 from ryeos.run.model import Chain, ChainElement, ExecutionRequest, ExecutionResult
+from ryeos.run.outcomes import MappedResult
 from ryeos.run.parameters import (
     RESOLVED_CONFIG,
     CallerConfig,
     CallerValues,
-    LimitSources,
-    at_most,
     caller_config,
     caller_values,
     caller_variables,
     filled_fixed_params,
-    graph_limits,
-    limit,
-    require_valid_limits,
     tool_timeout,
     valid_parameters,
 )
 from ryeos.run.primitives import GRAPH_RUNTIME, PRIMITIVES, ExecutePrimitive, is_graph
+from ryeos.run.sandbox_policy import AGENTS_WHERE, Level, SandboxPolicy, policy_of
 from ryeos.trust.approvals import left_out_of_path, left_out_of_variable
 from ryeos.trust.config import ConfigReader, Layer
+from ryeos.trust.dependencies import DependencyRules, verify_tree
 from ryeos.trust.resolver import Resolver
-from ryeos.trust.verify import DependencyRules, VerifiedItem, Verifier, unchanged, verify_tree
+from ryeos.trust.verify import VerifiedItem, Verifier, unchanged
 from ryeos.trust.versions import Edition, VersionRecord
 
 if TYPE_CHECKING:
     from ryeos.run.allowance import AgentPolicy, Allowance
     from ryeos.run.functions import FunctionHost
     from ryeos.run.packages import PackageList
-    from ryeos.run.receipts import Evidence
+    from ryeos.run.receipt_statements import Evidence
+
 
 KEPT_S = 1.0
 """How long a prepared call is reused, in seconds."""
@@ -200,7 +179,7 @@ class PrimitiveExecutor:
             mapped = call.run(cancellation=cancellation, on_stderr=on_stderr)
             return self._result(mapped, prepared, request, log)  # (10)
 
-        result = _run_logged(request, run)
+        result = run_logged(request, run)
         result.evidence = evidence[0] if evidence else None
         return result
 
@@ -217,7 +196,7 @@ class PrimitiveExecutor:
             call, _ = self._make_call(request, ExecutionLog())
             return ExecutionResult(success=True, metadata=dict(call.describe()))
 
-        return _run_logged(request, run)
+        return run_logged(request, run)
 
     def build_chain(
         self, item_id: str, *, force_refresh: bool = False, resolution: Resolution | None = None
@@ -301,8 +280,6 @@ class PrimitiveExecutor:
             "chain_cache_size": len(self._chains.chains),
             "metadata_cache_size": len(self._chains.specs),
         }
-
-    # --- the steps
 
     def _check(self, request: ExecutionRequest, log: "ExecutionLog") -> "CheckedCall":
         """Steps (1) to (5), which do not depend on the machine that will run the tool."""
@@ -439,7 +416,8 @@ class PrimitiveExecutor:
         listed = self._packages(chain)
         if listed is None:
             return env
-        from ryeos.run.packages import ENVIRONMENTS, PROJECT_PYTHON, PYTHON, Installer
+        from ryeos.run.package_installer import Installer
+        from ryeos.run.packages import ENVIRONMENTS, PROJECT_PYTHON, PYTHON
 
         python = env.variables.get(PYTHON, "")
         if not python:
@@ -616,7 +594,7 @@ class PrimitiveExecutor:
     ) -> "Evidence":
         """The evidence for a receipt, collected just before the call."""
         from ryeos.run.programs import program_at
-        from ryeos.run.receipts import Evidence
+        from ryeos.run.receipt_statements import Evidence
         from ryeos.run.written_files import look_at
 
         env = prepared.env
@@ -745,40 +723,6 @@ def _as_evidence(element: ChainElement) -> dict[str, Any]:
     }
 
 
-# --- values of the steps --------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class ExecutionLog:
-    """What one execution has found out so far; part of the result whatever happens.
-
-    refused   what was found and is no element
-    further   trace events that come after those of the chain and the environment
-    """
-
-    elements: list[ChainElement] = field(default_factory=list)
-    refused: list[RefusedElement] = field(default_factory=list)
-    trace: list[dict[str, Any]] = field(default_factory=list)
-    further: list[dict[str, Any]] = field(default_factory=list)
-    metadata: dict[str, Any] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-
-    def add(self, other: "ExecutionLog") -> None:
-        """Add the entries of another log."""
-        self.elements.extend(other.elements)
-        self.refused.extend(other.refused)
-        self.trace.extend(map(dict, other.trace))
-        self.further.extend(map(dict, other.further))
-        self.metadata |= other.metadata
-        self.warnings.extend(other.warnings)
-
-    def clear(self) -> None:
-        """Remove everything."""
-        for found in (self.elements, self.refused, self.trace, self.further, self.warnings):
-            found.clear()
-        self.metadata.clear()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedCall:
     """What steps (1) to (5) find. ``locked`` tells whether a lockfile pins the chain."""
@@ -891,85 +835,3 @@ def _limit_sources(prepared: PreparedCall, caller: Mapping[str, Any]) -> LimitSo
         runtime_config=runtime_config,
         layers=prepared.limit_layers,
     )
-
-
-def _run_logged(
-    request: ExecutionRequest, run: Callable[[ExecutionLog], ExecutionResult]
-) -> ExecutionResult:
-    """The result of an execution, with everything that its log has; errors become a result."""
-    started = perf_counter()
-    log = ExecutionLog()
-    try:
-        result = run(log)
-    except LilluxError as error:
-        log.metadata["error_code"] = error.code
-        result = ExecutionResult(success=False, error=str(error), failure=error)
-    result.chain = [element.describe() for element in log.elements]
-    if request.trace:
-        result.trace = [*chain_events(log.elements, log.refused), *log.trace, *log.further]
-    log.warnings.extend(result.metadata.pop("warnings", ()))
-    result.metadata = log.metadata | result.metadata
-    unverified = [e.item_id for e in log.elements if e.item and not e.item.verified]
-    if unverified:
-        result.metadata["unverified"] = unverified
-    if log.warnings:
-        result.metadata["warnings"] = list(dict.fromkeys(log.warnings))
-    result.duration_ms = (perf_counter() - started) * 1000
-    return result
-
-
-# --- trace ----------------------------------------------------------------------------------------
-# The event log of an execution: what was decided, in the order of the steps. Consumers filter by
-# ``step``: ``resolve`` and ``verify_integrity`` per element, ``resolve_env`` per element with an
-# ``env_config``, then further steps.
-
-
-def chain_events(
-    elements: Sequence[ChainElement], refused: Sequence[RefusedElement] = ()
-) -> Iterator[dict[str, Any]]:
-    """Which file each element is, what it hides, and who signed it; at last what was refused."""
-    for element in elements:
-        yield _resolve_event(element.item_id, element.path, element.space, element.shadowed)
-    for one in refused:
-        found = one.resolution.location
-        yield _resolve_event(found.ref.id, found.path, found.space.label, one.resolution.shadowed)
-    for element in elements:
-        if element.item:
-            key = element.item.key
-            fingerprint = key.fingerprint if key else None
-            yield _verify_event(element.item_id, fingerprint, verified=element.item.verified)
-    for one in refused:
-        if one.is_unverified:
-            yield _verify_event(one.resolution.location.ref.id, None, verified=False)
-
-
-def _resolve_event(
-    item_id: str, path: Path | None, space: str, shadowed: Sequence[Location]
-) -> dict[str, Any]:
-    return {
-        "step": "resolve",
-        "item_id": item_id,
-        "path": str(path) if path else None,
-        "space": space,
-        "shadowed": [{"path": str(one.path), "space": one.space.label} for one in shadowed],
-    }
-
-
-def _verify_event(item_id: str, fingerprint: str | None, *, verified: bool) -> dict[str, Any]:
-    return {
-        "step": "verify_integrity",
-        "item_id": item_id,
-        "verified": verified,
-        "key_fp": fingerprint,
-    }
-
-
-def env_events(elements: Sequence[ChainElement]) -> Iterator[dict[str, Any]]:
-    """Which variables each element sets in the environment, primitive first."""
-    for element in reversed(elements):
-        if element.spec.env_config:
-            yield {
-                "step": "resolve_env",
-                "contributed_by": element.item_id,
-                "keys": list(declared_variables(element.spec.env_config)),
-            }

@@ -99,7 +99,7 @@ def _with_base(invocation: Invocation, environment: "HeldEnvironment") -> "Confi
     confinement, started = invocation.confinement, environment.base
     if confinement is None or os.path.realpath(invocation.argv[0]) == started:
         return confinement
-    from lillux.sandbox import program_places
+    from lillux.system_places import program_places
 
     readable, executable = confinement.readable, confinement.executable
     places = {Path(started), Path(os.path.realpath(started))}

@@ -19,8 +19,8 @@ from pathlib import Path
 from lillux.files import file_system_error, make_directory, read_bytes
 from lillux.values import dataclass, field
 from ryeos.items.errors import SpecError
+from ryeos.trust.dependencies import MANAGED_JSON, DependencyRules
 from ryeos.trust.signature import MAX_ITEM_BYTES, detached_path
-from ryeos.trust.verify import MANAGED_JSON, DependencyRules
 
 PLACE = "state/held"
 """Where such folders are, below the ``.ai`` of user space."""

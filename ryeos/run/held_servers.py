@@ -15,12 +15,12 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from lillux.interpreter_searches import find_on_path
+from lillux.program_files import find_on_path
 from lillux.values import dataclass, field, replace
-from ryeos.run.command import with_copies
 from ryeos.run.held import started_by
 from ryeos.run.held_folder import COPIES, HeldFolder, new_place
 from ryeos.run.model import HeldFiles, Invocation
+from ryeos.run.process_call import with_copies
 from ryeos.run.server_command import PYTHON_FLAG, NamedFile
 
 MAX_FIRST_LINE = 256

@@ -96,7 +96,7 @@ def json_bytes(value: object) -> bytes:
 def _form(value: object, styles: object) -> str:
     """The members of an object: plain ones and lists of them, an object only by a named style."""
     if not isinstance(value, dict):
-        raise _unsaid("body", f"expected an object for a form, found {type_name(value)}")
+        raise _unfit_body_error("body", f"expected an object for a form, found {type_name(value)}")
     if styles is not None and not isinstance(styles, Mapping):
         raise SpecError("config.body_styles", f"expected a mapping, got {type_name(styles)}")
     entries = []
@@ -104,7 +104,7 @@ def _form(value: object, styles: object) -> str:
         style = style_of(styles, name, QUERY, name)
         if style is None:
             if isinstance(one, dict):
-                raise _unsaid(
+                raise _unfit_body_error(
                     f"body.{name}", "expected plain values, found an object: no style says its form"
                 )
             style = Style(where=QUERY, style=FORM, explode=True, name=name)
@@ -115,7 +115,9 @@ def _form(value: object, styles: object) -> str:
 
 def _text(value: object, kind: MediaType) -> tuple[bytes, str]:
     if value is None or isinstance(value, list | dict):
-        raise _unsaid("body", f"expected a text for {kind.text}, found {type_name(value)}")
+        raise _unfit_body_error(
+            "body", f"expected a text for {kind.text}, found {type_name(value)}"
+        )
     text = wire_text(value)
     # A type of text without a charset speaks of ASCII alone, whatever servers take it for.
     charset = kind.charset or ("us-ascii" if text.isascii() else "utf-8")
@@ -124,9 +126,11 @@ def _text(value: object, kind: MediaType) -> tuple[bytes, str]:
         return text.encode(_CODECS[charset]), content_type
     except UnicodeEncodeError as error:
         found = ascii(error.object[error.start])
-        raise _unsaid("body", f"expected characters of {charset}, found {found}") from None
+        raise _unfit_body_error(
+            "body", f"expected characters of {charset}, found {found}"
+        ) from None
 
 
-def _unsaid(where: str, problem: str) -> SpecError:
+def _unfit_body_error(where: str, problem: str) -> SpecError:
     """The error of a value that has no form."""
     return SpecError(where, problem, hint=SAY_ANOTHER)

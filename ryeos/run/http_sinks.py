@@ -7,16 +7,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
-from lillux.files import (
-    file_system_error,
-    is_inside,
-    make_directory,
-    open_file,
-)
+from lillux.contained_paths import is_inside
+from lillux.files import file_system_error, make_directory, open_file
 from lillux.values import dataclass, field
 from ryeos.items.errors import SpecError
 from ryeos.items.specs import type_name
-from ryeos.run.calls import json_or
+from ryeos.run.outcomes import json_or
 
 DEFAULT_MAX_EVENTS = 10_000
 FORMATS = ("jsonl", "raw")

@@ -99,8 +99,6 @@ class Style:
         safe = _RESERVED if self.reserved else ""
         return quoted(text, self.name, safe.replace(",", "") if is_joined else safe)
 
-    # ------------------------------------------------------------------ what has no form
-
     def _require_form(self, value: object) -> None:
         if value is None:
             raise self._error("a value", "null")

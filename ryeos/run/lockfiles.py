@@ -13,17 +13,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lillux.contained_paths import require_plain_path, safe_join
 from lillux.errors import (
     LilluxError,
     UnsafePathError,
 )
-from lillux.files import (
-    file_system_error,
-    make_directory,
-    remove_file,
-    require_plain_path,
-    safe_join,
-)
+from lillux.files import file_system_error, make_directory, remove_file
 from lillux.values import dataclass
 from ryeos.items.context import Clock
 from ryeos.items.errors import LockfileMismatchError, SpecError, SystemImmutableError

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lillux.sandbox import Confinement
     from ryeos.items.rights import Rights
     from ryeos.run.held_folder import HeldFolder
-    from ryeos.run.receipts import Evidence
+    from ryeos.run.receipt_statements import Evidence
 
 BUILT_IN_SPACE = "system:builtin"
 

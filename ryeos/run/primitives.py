@@ -13,10 +13,12 @@ from lillux.templating import Names, as_text, fill
 from lillux.values import dataclass
 from ryeos.items.errors import SpecError, UnsupportedError
 from ryeos.items.specs import type_name
-from ryeos.run.calls import Call, Materials, Primitive, Services, map_outcome
-from ryeos.run.command import filled_arguments, process_call
+from ryeos.run.calls import Call, Materials, Primitive, Services
+from ryeos.run.command import filled_arguments
+from ryeos.run.limits import BUILT_IN, valid_limit
 from ryeos.run.model import Chain
-from ryeos.run.parameters import BUILT_IN, valid_limit
+from ryeos.run.outcomes import map_outcome
+from ryeos.run.process_call import process_call
 
 STATE_GRAPH = "rye/core/primitives/state_graph"
 THREAD = "rye/core/primitives/thread"
@@ -56,7 +58,7 @@ class ExecutePrimitive:
             case "process":
                 return process_call(materials, services)
             case "function":
-                from ryeos.run.command import function_call
+                from ryeos.run.function_call import function_call
 
                 return function_call(materials, services)
             case "mcp":
@@ -218,7 +220,6 @@ class _Primitives(Mapping[str, type[Primitive]]):
 PRIMITIVES: Mapping[str, type[Primitive]] = _Primitives()
 
 
-# --- helper programs ------------------------------------------------------------------------------
 # Whether a helper program can be found, as tools would find it.
 
 

@@ -16,21 +16,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from lillux.digests import canonical_json, sha256_hex
+from lillux.canonical_json import canonical_json
+from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
-from lillux.files import locked, make_directory, read_bytes, write_atomic
-from lillux.signing import (
-    KeyNotFoundError,
-    KeyPair,
-    PemError,
-    compute_key_digest,
-    generate_keypair,
-    load_keypair,
-    load_public,
-    save_keypair,
-    verify_signature,
-)
-from ryeos.trust.keys import SigningKey
+from lillux.file_locks import locked
+from lillux.files import make_directory, read_bytes, write_atomic
+from lillux.key_files import KeyNotFoundError, load_keypair, load_public, save_keypair
+from lillux.pem import PemError
+from lillux.signing import KeyPair, compute_key_digest, generate_keypair, verify_signature
+from ryeos.trust.signing_key import SigningKey
 
 STATEMENT_FILE = "statement.json"
 LOCK_FILE = "lock"

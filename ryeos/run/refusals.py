@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lillux.interpreter_searches import find_on_path
+from lillux.program_files import find_on_path
 from lillux.values import dataclass, replace
-from ryeos.run.calls import MappedResult
 from ryeos.run.heard_refusals import is_there
+from ryeos.run.outcomes import MappedResult
 
 if TYPE_CHECKING:
     from lillux.attempts import Attempt
@@ -182,7 +182,7 @@ def _beyond_allowance(
 
 def _is_not_copied(path: str) -> bool:
     """Whether the supervisor makes no copy of a file with names elsewhere, as it is too long."""
-    from lillux.mediation import MAX_COPIED
+    from lillux.mediation.changes import MAX_COPIED
 
     try:
         status = Path(path).lstat()

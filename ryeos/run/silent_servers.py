@@ -17,8 +17,9 @@ from contextlib import suppress
 from pathlib import Path
 from time import time
 
-from lillux.digests import canonical_json, sha256_hex
-from lillux.mcp_client.session import (
+from lillux.canonical_json import canonical_json
+from lillux.digests import sha256_hex
+from lillux.mcp_client.errors import (
     McpClientError,
     McpProtocolError,
     McpRefusedError,

@@ -9,7 +9,8 @@ from lillux.values import replace
 from ryeos.items.errors import SpecError
 from ryeos.items.task_items import LIMITS, TaskItem
 from ryeos.run.calls import Materials, Services
-from ryeos.run.command import ProcessCall, build_invocation
+from ryeos.run.command import build_invocation
+from ryeos.run.process_call import ProcessCall
 
 
 def task_call(materials: Materials, services: Services) -> ProcessCall:

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from ryeos.run.engine import PrimitiveExecutor
     from ryeos.run.model import ExecutionRequest
     from ryeos.run.receipts import Receipts
-    from ryeos.run.thread_registry import ThreadRegistry
-    from ryeos.run.threads import RunnerSeals
+    from ryeos.run.threads.registry import ThreadRegistry
+    from ryeos.run.threads.seals import RunnerSeals
     from ryeos.trust.config import ConfigReader, Layer
-    from ryeos.trust.keys import SigningKey
     from ryeos.trust.resolver import Resolver
+    from ryeos.trust.signing_key import SigningKey
     from ryeos.trust.store import TrustStore
     from ryeos.trust.verify import VerifiedItem, Verifier
 

@@ -19,7 +19,7 @@ import sys
 import time
 import unicodedata
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import RLock
@@ -28,33 +28,31 @@ from typing import Any
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import write_atomic
-from lillux.store_files import is_digest
-from lillux.values import dataclass, field
-from lillux.watch import FolderWatch, watch_folders
+from lillux.folder_watch import FolderWatch, watch_folders
+from lillux.store_layout import is_digest
+from lillux.values import dataclass
 from ryeos import __version__
-from ryeos.items.refs import ItemRef, Kind, Location, Space, Spaces
-from ryeos.search.index import (
-    Index,
-    PackedIndex,
-    Pool,
-    Record,
-    SearchDocument,
-    document_of,
-    read_item,
-    texts_of,
+from ryeos.items.refs import ItemRef, Kind, Location, Spaces
+from ryeos.search.catalog_files import (
+    MARK_TYPES,
+    NEVER,
+    TICK_NS,
+    CatalogFiles,
+    Shelf,
+    is_racy,
+    mark_of,
+    modified_ns,
 )
+from ryeos.search.index import Index, PackedIndex
+from ryeos.search.pools import Pool, texts_of
+from ryeos.search.records import Record, read_item
 from ryeos.trust.resolver import item_folders
-from ryeos.trust.sign import SKIPPED_FILES
+from ryeos.trust.sign_targets import SKIPPED_FILES
 from ryeos.trust.verify import Verifier
 
 PLACE = "search"
 """The folder of the user's cache that catalogs are kept in."""
 
-# Longer than a tick of any clock that file systems take their times from; and of those that count
-# seconds, or two at a time.
-_TICK_NS = 50_000_000
-_COARSE_TICK_NS = 2_100_000_000
-_SECOND_NS = 1_000_000_000
 # How long files are not looked at while the system reports no change.
 _TRUSTED_S = 60.0
 _MAX_KEPT_POOLS = 8
@@ -64,125 +62,8 @@ _FEW_DEAD = 256
 _WORTH_KEEPING = 64
 _DIGEST_CHARACTERS = 16
 
-# The marks of a file, by which a change is seen: modification, change of state, size, number.
-Mark = tuple[int, ...]
-_NEVER: Mark = (-(2**63), 0, 0, 0)
-_MARK_TYPES = "qqqQ"
-
-
 _NOT_RUN = ('"tool_type": "library"', '"tool_type": "config"')
 """In headers of modules that tools import, and of forms of settings: they are not searched for."""
-
-
-@dataclass(slots=True)
-class _Shelf:
-    """The items of one kind in one space: its folders as they were listed, its files by id.
-
-    ``types`` is a digest of the file types that the space has added.
-    """
-
-    space: Space
-    kind: Kind
-    root: str
-    folders: dict[str, Mark] = field(default_factory=dict)
-    listed_ns: int = 0
-    types: str = ""
-    numbers: dict[str, int] = field(default_factory=dict)
-
-
-class _Files:
-    """What is known of each file, a column each: a file's number is its place in all of them.
-
-    A row is not changed but for its mark: a file that holds something else gets another number.
-    ``headers`` are JSON, ``""`` of a file that cannot be read.
-    """
-
-    def __init__(self, shelves: Sequence[_Shelf], verifier: Verifier) -> None:
-        self._shelves, self._verifier = shelves, verifier
-        self.shelves = array("H")
-        self.ids: list[str] = []
-        self.suffixes: list[str] = []
-        self.headers: list[str] = []
-        self.digests: list[str] = []
-        self.marks = tuple(array(code) for code in _MARK_TYPES)
-        self.paths: list[str] = []
-        self.documents: Mapping[int, SearchDocument] = _Documents(self)
-        self._records: dict[int, Record] = {}
-
-    def add(self, shelf: int, item_id: str, suffix: str, said: tuple[str, str]) -> int:
-        """The number of a new row; ``said`` is a header and a digest."""
-        self.shelves.append(shelf)
-        self.ids.append(item_id)
-        self.suffixes.append(suffix)
-        self.headers.append(said[0])
-        self.digests.append(said[1])
-        for column, value in zip(self.marks, _NEVER, strict=True):
-            column.append(value)
-        self.paths.append(f"{self._shelves[shelf].root}{item_id}{suffix}")
-        return len(self.ids) - 1
-
-    def set_mark(self, number: int, mark: Mark) -> None:
-        """Remember what a file looked like when it was read."""
-        for column, value in zip(self.marks, mark, strict=True):
-            column[number] = value
-
-    def location(self, number: int) -> Location:
-        """Where the file of a row is."""
-        shelf = self._shelves[self.shelves[number]]
-        ref = ItemRef(shelf.kind, self.ids[number])
-        return Location(ref=ref, space=shelf.space, path=Path(self.paths[number]))
-
-    def document(self, number: int) -> SearchDocument:
-        """A row as it is searched for."""
-        shelf = self._shelves[self.shelves[number]]
-        return document_of(number, shelf.kind, self.ids[number], shelf.space.label, self)
-
-    def record(self, number: int) -> Record:
-        """What the file of a row says. See `ryeos.search.index.Source`."""
-        known = self._records.get(number)
-        if known is None:
-            location = self.location(number)
-            known = self._records[number] = Record(
-                location=location,
-                header=_header(self.headers[number], location),
-                read=lambda: _text(location),
-                verify=lambda: _is_signed(location, self._verifier),
-                modified_ns=max(self.marks[0][number], 0) or _modified_ns(self.paths[number]),
-            )
-        return known
-
-    def holders(self, ref: ItemRef) -> tuple[str, ...]:
-        """The spaces that have an item of this reference, the nearest first."""
-        return tuple(
-            shelf.space.label
-            for shelf in self._shelves
-            if shelf.kind is ref.kind and ref.id in shelf.numbers
-        )
-
-
-def _header(kept: str, location: Location) -> Mapping[str, Any]:
-    """The header of a row: of its file where what was kept is damaged."""
-    with suppress(ValueError, RecursionError):
-        header = json.loads(kept or "{}")
-        if isinstance(header, dict):
-            return header
-    try:
-        return read_item(location)[1]
-    except (OSError, LilluxError, ValueError, TypeError, RecursionError):
-        return {}
-
-
-class _Documents(dict[int, SearchDocument]):
-    """The documents of rows, each made when it is first needed."""
-
-    def __init__(self, files: _Files) -> None:
-        super().__init__()
-        self._files = files
-
-    def __missing__(self, number: int) -> SearchDocument:
-        """Make the document of a row."""
-        made = self[number] = self._files.document(number)
-        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +89,7 @@ class Catalog:
     ) -> None:
         self._verifier, self._clock_ns = verifier, clock_ns
         self._shelves = [
-            _Shelf(space, kind, f"{space.directory(kind)}{os.sep}")
+            Shelf(space, kind, f"{space.directory(kind)}{os.sep}")
             for kind in Kind
             for space in spaces
         ]
@@ -216,7 +97,7 @@ class Catalog:
         name = sha256_hex(json.dumps(self._key).encode("utf-8", "backslashreplace"))
         self._path = place / name if place else None
         self._lock = RLock()
-        self._files, self._index = _Files(self._shelves, verifier), Index()
+        self._files, self._index = CatalogFiles(self._shelves, verifier), Index()
         self._unreadable: set[int] = set()
         # Links: their targets may change without a change of the folder that they are in.
         self._links: set[int] = set()
@@ -289,8 +170,6 @@ class Catalog:
             if not any(one in self._files.headers[number] for one in _NOT_RUN)
         ]
 
-    # --- listing ----------------------------------------------------------------------------------
-
     def _refresh(self, places: Sequence[int]) -> None:
         """Bring the files of some shelves up to date."""
         changed, is_quiet = False, self._is_quiet(places)
@@ -308,14 +187,14 @@ class Catalog:
             self._pools.clear()
             self._bury()
 
-    def _list_shelf(self, shelf: _Shelf) -> tuple[list[tuple[str, str]], bool]:
+    def _list_shelf(self, shelf: Shelf) -> tuple[list[tuple[str, str]], bool]:
         """Walk the folders of a shelf if one of them was changed.
 
         What is there and was not, and whether something is there no more.
         """
         folder = shelf.root.removesuffix(os.sep)
-        marks = {path: _mark(path) for path in shelf.folders or (folder,)}
-        limit = shelf.listed_ns - _TICK_NS
+        marks = {path: mark_of(path) for path in shelf.folders or (folder,)}
+        limit = shelf.listed_ns - TICK_NS
         types = _digest_of_types(shelf)
         is_as_it_was = marks == shelf.folders and types == shelf.types
         if is_as_it_was and all(mark[0] < limit for mark in marks.values() if mark):
@@ -323,10 +202,10 @@ class Catalog:
         if types != shelf.types:
             self._forget_added(shelf)
         shelf.listed_ns, shelf.types = self._clock_ns(), types
-        shelf.folders = {folder: _mark(folder)}
+        shelf.folders = {folder: mark_of(folder)}
         found: list[tuple[str, str]] = []
         for path, items in item_folders(shelf.space, shelf.kind):
-            shelf.folders.setdefault(path, _mark(path))
+            shelf.folders.setdefault(path, mark_of(path))
             found += items
         winners = _winners(shelf.kind, found)
         known = {item_id: self._files.suffixes[n] for item_id, n in shelf.numbers.items()}
@@ -335,7 +214,7 @@ class Catalog:
             self._unreadable.discard(shelf.numbers.pop(item_id))
         return [one for one in winners.items() if known.get(one[0]) != one[1]], bool(gone)
 
-    def _forget_added(self, shelf: _Shelf) -> None:
+    def _forget_added(self, shelf: Shelf) -> None:
         """Know nothing of the files of added types, which may say something else now."""
         for item_id, number in list(shelf.numbers.items()):
             if self._files.suffixes[number].lower() not in shelf.kind.suffixes:
@@ -359,7 +238,7 @@ class Catalog:
         self._looked = True
         return is_quiet
 
-    def _stale(self, shelf: _Shelf, *, only_links: bool) -> list[int]:
+    def _stale(self, shelf: Shelf, *, only_links: bool) -> list[int]:
         """The files that may hold something else than when they were read.
 
         Ten thousand times for a search: one loop, and no call but that to the system.
@@ -383,13 +262,11 @@ class Catalog:
                 stale.append(number)
         return stale
 
-    # --- reading ----------------------------------------------------------------------------------
-
     def _read(self, place: int, item_id: str, suffix: str) -> bool:
         """Read a file; whether it says something else than before."""
         shelf, files = self._shelves[place], self._files
         path = f"{shelf.root}{item_id}{suffix}"
-        mark, read_ns = _mark(path), self._clock_ns()
+        mark, read_ns = mark_of(path), self._clock_ns()
         location = Location(ref=ItemRef(shelf.kind, item_id), space=shelf.space, path=Path(path))
         try:
             text, header = read_item(location)
@@ -411,7 +288,7 @@ class Catalog:
                 self._unreadable.add(number)
         if os.path.islink(path):  # noqa: PTH114 - a text
             self._links.add(number)
-        files.set_mark(number, mark if mark and not _is_racy(mark, read_ns) else _NEVER)
+        files.set_mark(number, mark if mark and not is_racy(mark, read_ns) else NEVER)
         return not is_known
 
     def _bury(self) -> None:
@@ -425,14 +302,14 @@ class Catalog:
         old, index = self._files, self._index
         living = sorted(n for shelf in self._shelves for n in shelf.numbers.values())
         links = {new for new, number in enumerate(living) if number in self._links}
-        files = _Files(self._shelves, self._verifier)
+        files = CatalogFiles(self._shelves, self._verifier)
         for number in living:
             row = old.headers[number], old.digests[number]
             new = files.add(old.shelves[number], old.ids[number], old.suffixes[number], row)
             files.set_mark(new, tuple(column[number] for column in old.marks))
         self._put(files, Index(packed=index.packed(living)), links)
 
-    def _put(self, files: _Files, index: Index, links: Iterable[int] = ()) -> None:
+    def _put(self, files: CatalogFiles, index: Index, links: Iterable[int] = ()) -> None:
         """Take over these rows, all of them living."""
         for shelf in self._shelves:
             shelf.numbers = {}
@@ -487,7 +364,7 @@ class Catalog:
             if body and data[:_DIGEST_LINE] == f"{sha256_hex(body)}\n".encode():
                 self._from_file(body)
         except _UNFIT:
-            self._put(_Files(self._shelves, self._verifier), Index())
+            self._put(CatalogFiles(self._shelves, self._verifier), Index())
             for shelf in self._shelves:
                 shelf.folders, shelf.listed_ns = {}, 0
 
@@ -500,7 +377,7 @@ class Catalog:
         for name, size in said["columns"].items():
             columns[name] = body[start : start + size]
             start += size
-        files = _Files(self._shelves, self._verifier)
+        files = CatalogFiles(self._shelves, self._verifier)
         files.shelves = _array("H", columns["shelves"])
         count = len(files.shelves)
         names = columns["names"].decode(*_NAMES)
@@ -515,7 +392,7 @@ class Catalog:
         files.headers = _lines(columns["headers"].decode(), "\n", count)
         files.digests = _lines(columns["digests"].decode(), "\n", count)
         files.marks = tuple(
-            _array(code, columns[f"mark{n}"], count) for n, code in enumerate(_MARK_TYPES)
+            _array(code, columns[f"mark{n}"], count) for n, code in enumerate(MARK_TYPES)
         )
         packed = PackedIndex(
             columns["words"].decode(),
@@ -531,31 +408,7 @@ class Catalog:
         self._put(files, Index(packed=packed), said["links"])
 
 
-# --- marks ----------------------------------------------------------------------------------------
-
-
-def _mark(path: str) -> Mark:
-    """The marks of a file or a folder, by which a change is seen; nothing if absent."""
-    try:
-        found = os.stat(path)  # noqa: PTH116 - ten thousand times; a Path takes as long as the call
-    except (OSError, ValueError):
-        return ()
-    mark = found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
-    # A file system may count further than a column: what cannot be kept is read each time.
-    return mark if max(map(abs, mark[:3])) < 2**63 and mark[3] < 2**64 else _NEVER
-
-
-def _is_racy(mark: Mark, read_ns: int) -> bool:
-    """Whether the file might change once more without looking changed."""
-    is_coarse = not any(time_ns % _SECOND_NS for time_ns in mark[:2])
-    return max(mark[:2]) > read_ns - (_COARSE_TICK_NS if is_coarse else _TICK_NS)
-
-
-def _modified_ns(path: str) -> int:
-    return next(iter(_mark(path)), 0)
-
-
-def _digest_of_types(shelf: _Shelf) -> str:
+def _digest_of_types(shelf: Shelf) -> str:
     types = shelf.space.added() if shelf.kind is Kind.TOOL else {}
     return sha256_hex(repr(sorted(types.items())).encode()) if types else ""
 
@@ -580,25 +433,6 @@ def _suffix_rank(kind: Kind, suffix: str) -> int:
 def _is_in(item_id: str, prefix: str) -> bool:
     return not prefix or item_id == prefix or item_id.startswith(f"{prefix}/")
 
-
-# --- items ----------------------------------------------------------------------------------------
-
-
-def _text(location: Location) -> str:
-    try:
-        return read_item(location)[0]
-    except (OSError, LilluxError):  # removed, or broken, since it was looked at
-        return ""
-
-
-def _is_signed(location: Location, verifier: Verifier) -> bool:
-    try:
-        return verifier.verify_location(location).verified
-    except LilluxError:
-        return False
-
-
-# --- files of the cache ---------------------------------------------------------------------------
 
 _FORMAT = 1
 _DIGEST_LINE = 65
@@ -653,5 +487,5 @@ def _lines(text: str, end: str, count: int) -> list[str]:
 def _remove_oldest(folder: Path) -> None:
     """Leave no more than `_MAX_CATALOGS` in a folder of the cache, and whatever is no catalog."""
     ours = (entry.path for entry in os.scandir(folder) if is_digest(entry.name))
-    for _, path in sorted((_modified_ns(path), path) for path in ours)[:-_MAX_CATALOGS]:
+    for _, path in sorted((modified_ns(path), path) for path in ours)[:-_MAX_CATALOGS]:
         Path(path).unlink()

@@ -14,15 +14,11 @@ hold ``*`` and ``?``. Reference: ``docs/items.md``.
 """
 
 import re
-from collections.abc import Callable, Iterator
-from fnmatch import translate
-from functools import lru_cache
-from itertools import pairwise
-from unicodedata import normalize
+from collections.abc import Iterator
 
-from lillux.text import edit_distance
 from lillux.values import dataclass
 from ryeos.items.errors import InvalidQueryError
+from ryeos.search.words import STOP_WORDS, identifiers, normalized
 
 MAX_TERMS = 32
 MAX_NESTING = 32
@@ -142,9 +138,6 @@ def _validate_count(tokens: list[_Token]) -> None:
         )
 
 
-# --- tokens ---------------------------------------------------------------------------------------
-
-
 def _tokens(text: str) -> Iterator[_Token]:
     for match in _TOKEN.finditer(text):
         position = match.start()
@@ -174,9 +167,6 @@ def _word_tokens(word: str, position: int) -> Iterator[_Token]:
             yield _Token("term", position + field.start("value"), field["value"])
     else:
         yield _Token("term", position, word)
-
-
-# --- the tree -------------------------------------------------------------------------------------
 
 
 class _Parser:
@@ -288,9 +278,6 @@ class _Parser:
         return token
 
 
-# --- words that say nothing -----------------------------------------------------------------------
-
-
 def _without_empty_words(node: QueryNode, *, is_plain: bool) -> QueryNode:
     """Leave out what cannot narrow a search, as long as a word remains.
 
@@ -315,234 +302,3 @@ def _is_empty(part: QueryNode, *, is_plain: bool) -> bool:
     if part.text == "*" or word == "not" or (is_plain and word in STOP_WORDS):
         return True
     return not identifiers(normalized(word))
-
-
-# --- words ----------------------------------------------------------------------------------------
-# What a word is: how texts are cut into words, and words into the parts they are found by. Pure.
-#
-# An identifier is letters and digits, joined by ``_ - / . :``. It is one word with several forms:
-# the whole, its runs of letters and digits, and the parts of a run (``stateGraph`` is ``state``,
-# ``graph``; ``sha256`` is ``sha``, ``256``). Chinese, Japanese and Korean, which put no blanks
-# between words, are cut into pairs of characters. Texts are compared in NFKC, case folded.
-
-# Words of English that narrow no search, those of questions among them.
-# fmt: off
-STOP_WORDS = frozenset(
-    (
-        "a", "an", "and", "are", "as", "at", "be", "by", "can", "could", "do", "does", "for",
-        "from", "had", "has", "have", "how", "i", "in", "is", "it", "its", "me", "my", "of", "on",
-        "or", "our", "should", "that", "the", "their", "there", "these", "they", "this", "to",
-        "was", "we", "were", "what", "when", "where", "which", "who", "why", "will", "with",
-        "would", "you", "your",
-    )
-)
-# fmt: on
-
-_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\U00020000-\U0003ffff"
-_IDENTIFIER = re.compile(r"[^\W_]+(?:[_\-/.:]+[^\W_]+)*[+#]*")
-_RUN = re.compile(r"[^\W_]+")
-# The same for ASCII, in half the time: a class of ranges is a table, one of Unicode is a call.
-_ASCII_IDENTIFIER = re.compile(r"[A-Za-z0-9]+(?:[_\-/.:]+[A-Za-z0-9]+)*[+#]*")
-_ASCII_RUN = re.compile(r"[A-Za-z0-9]+")
-_CJK_RUN = re.compile(f"[{_CJK}]+")
-_PART = re.compile(f"[{_CJK}]+|[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """An identifier as it can be found, everything case folded.
-
-    runs   the runs of letters and digits
-    parts  for each run its parts, in order; a run that has none but itself is its own part
-    forms  the whole, the runs and the parts, each once
-    sequence  the parts of all runs, one position each
-    """
-
-    whole: str
-    runs: tuple[str, ...]
-    parts: tuple[tuple[str, ...], ...]
-    forms: frozenset[str]
-    sequence: tuple[str, ...]
-
-
-def normalized(text: str) -> str:
-    """The text in NFKC, its case kept."""
-    return text if text.isascii() else normalize("NFKC", text)
-
-
-def folded(text: str) -> str:
-    """The text as it is compared."""
-    return normalized(text).casefold()
-
-
-def identifiers(text: str) -> list[str]:
-    """The identifiers of a text in NFKC, as they are written."""
-    return (_ASCII_IDENTIFIER if text.isascii() else _IDENTIFIER).findall(text)
-
-
-def is_cjk(text: str) -> bool:
-    """Whether a text is of characters that are no words without blanks."""
-    return _CJK_RUN.fullmatch(text) is not None
-
-
-def count_runs(text: str) -> int:
-    """How many runs of letters and digits a text in NFKC has."""
-    if text.isalnum():
-        return 1
-    return len((_ASCII_RUN if text.isascii() else _RUN).findall(text))
-
-
-@lru_cache(maxsize=65536)
-def cached_word(identifier: str) -> Word:
-    """As `word_of`, for texts that are read again and again."""
-    return word_of(identifier)
-
-
-def word_of(identifier: str) -> Word:
-    """The forms of an identifier."""
-    whole = identifier.casefold()
-    if (
-        identifier.isascii()
-        and whole.isalpha()
-        and (whole == identifier or identifier[1:].islower())
-    ):
-        return Word(whole, (whole,), ((whole,),), frozenset((whole,)), (whole,))
-    written = _RUN.findall(identifier)
-    runs = tuple(run.casefold() for run in written)
-    parts = tuple(_parts(run) for run in written)
-    in_order = tuple(part for several in parts for part in several)
-    return Word(whole, runs, parts, frozenset((whole, *runs, *in_order)), in_order)
-
-
-def sequence(text: str) -> list[str]:
-    """The parts of a text in NFKC, in order: what phrases and windows count."""
-    return [part for name in identifiers(text) for part in cached_word(name).sequence]
-
-
-def _parts(run: str) -> tuple[str, ...]:
-    pieces: list[str] = []
-    for piece in _pieces(run):
-        if len(piece) > 1 and is_cjk(piece):
-            pieces.extend(first + second for first, second in pairwise(piece))
-        else:
-            pieces.append(piece.casefold())
-    return tuple(pieces) or (run.casefold(),)
-
-
-def _pieces(run: str) -> list[str]:
-    if run.isascii():
-        return _PART.findall(run)
-    pieces: list[str] = []
-    start = 0
-    for place in range(1, len(run)):
-        if _is_border(run, place):
-            pieces.append(run[start:place])
-            start = place
-    return [*pieces, run[start:]]
-
-
-def _is_border(run: str, place: int) -> bool:
-    """Whether a part ends before this place: another script, a digit, or an upper-case letter."""
-    before, after = run[place - 1], run[place]
-    if is_cjk(before) != is_cjk(after) or before.isdigit() != after.isdigit():
-        return True
-    if not after.isupper():
-        return False
-    return before.islower() or (before.isupper() and run[place + 1 : place + 2].islower())
-
-
-# --- grades ---------------------------------------------------------------------------------------
-# How well a term fits a word. Pure.
-#
-# 1.0   it is the word, one of its runs or parts, or fits it as a wildcard
-# 0.6   the word, a run or a part begins with it (ASCII: from 3 characters)
-# 0.4   fuzzy: few slips lie between it and the word, a run or a part
-# 0.3   it stands inside the word (ASCII: from 4 characters)
-
-GRADES = (1.0, 0.6, 0.4, 0.3)
-EXACT, START, CLOSE, INSIDE = range(len(GRADES))
-_SHORTEST_START, _SHORTEST_INSIDE = 3, 4
-_WILD = re.compile(r"[*?]+")
-
-# How often a word has a term, by grade.
-Counts = tuple[int, int, int, int]
-NONE: Counts = (0, 0, 0, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """A term made ready. ``pieces``: every word that fits has one of them in its whole."""
-
-    pieces: tuple[str, ...]
-    counts: Callable[[Word], Counts]
-    fits: Callable[[str], bool] | None = None
-
-
-def pattern_of(term: str, max_distance: int = 0) -> Pattern:
-    """The pattern for a term as it was written."""
-    text = folded(term)
-    if _WILD.search(text):
-        return _wildcard(text)
-    starts = len(text) >= _SHORTEST_START or not text.isascii()
-    inside = len(text) >= _SHORTEST_INSIDE or not text.isascii()
-    distance = max_distance if len(text) > max_distance else 0
-    pieces = (text,) if not distance else (text, *_halves(text, distance))
-
-    def counts(word: Word) -> Counts:
-        if text in word.whole:
-            return _plain_counts(text, word, starts=starts, inside=inside)
-        return (0, 0, _close_runs(text, word, distance), 0) if distance else NONE
-
-    return Pattern(pieces, counts)
-
-
-def _wildcard(text: str) -> Pattern:
-    matches = re.compile(translate(text.replace("[", "[[]"))).match
-
-    def fits(form: str) -> bool:
-        return matches(form) is not None
-
-    def counts(word: Word) -> Counts:
-        if fits(word.whole):
-            return (1, 0, 0, 0)
-        runs = zip(word.runs, word.parts, strict=True)
-        found = sum(1 for run, parts in runs if fits(run) or any(map(fits, parts)))
-        return (found, 0, 0, 0)
-
-    return Pattern((max(_WILD.split(text), key=len),), counts, fits)
-
-
-def _plain_counts(text: str, word: Word, *, starts: bool, inside: bool) -> Counts:
-    if text == word.whole:
-        return (1, 0, 0, 0)
-    exact = start = within = 0
-    for run, parts in zip(word.runs, word.parts, strict=True):
-        if run == text or text in parts:
-            exact += parts.count(text) or 1
-        elif text in run:
-            begins = starts and (run.startswith(text) or any(p.startswith(text) for p in parts))
-            start += begins
-            within += inside and not begins
-    if not any(text in run for run in word.runs):  # it goes over a border
-        start = int(starts and word.whole.startswith(text))
-        within = int(inside and not start)
-    return (exact, start, 0, within)
-
-
-def _close_runs(text: str, word: Word, distance: int) -> int:
-    def close(form: str) -> bool:
-        found = edit_distance(text, form, distance, swap_cost=2)
-        # Two slips, and another first letter, is another word.
-        return found < 2 or (found == 2 and distance == 2 and form[0] == text[0])  # noqa: PLR2004
-
-    if close(word.whole):
-        return 1
-    runs = zip(word.runs, word.parts, strict=True)
-    return sum(1 for run, parts in runs if close(run) or any(map(close, parts)))
-
-
-def _halves(text: str, distance: int) -> tuple[str, ...]:
-    """Pieces of which one is whole in any word at most ``distance`` slips away."""
-    size, rest = divmod(len(text), distance + 1)
-    cuts = [n * size + min(n, rest) for n in range(distance + 2)]
-    return tuple(text[a:b] for a, b in pairwise(cuts))

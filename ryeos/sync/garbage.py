@@ -5,10 +5,12 @@ from enum import Enum, auto
 from typing import Any, NamedTuple
 
 from lillux.errors import LilluxError
-from lillux.store_files import ObjectKind, ObjectMissingError, is_digest, valid_digest
+from lillux.store_errors import ObjectMissingError
+from lillux.store_layout import ObjectKind, is_digest, valid_digest
 from lillux.values import dataclass
 from ryeos.items.errors import RyeError
-from ryeos.sync.objects import ContentStore, ObjectReference, references_of
+from ryeos.sync.contents import ContentStore
+from ryeos.sync.references import ObjectReference, references_of
 
 GRACE_S = 3600.0
 """How long unnamed objects stay: a push that stored them may be about to name them."""

@@ -14,18 +14,13 @@ from logging import getLogger
 from pathlib import Path
 from typing import Any
 
+from lillux.contained_paths import safe_join
 from lillux.errors import LilluxError
-from lillux.files import read_bytes, safe_join
+from lillux.files import read_bytes
 from lillux.ignored import MAX_BYTES, NAME, IgnoredPaths
 from lillux.patterns import pattern as late_pattern
-from lillux.text import (
-    PatternError,
-    SearchPattern,
-    TextTooLongError,
-    compile_pattern,
-    search,
-    tries,
-)
+from lillux.regex_search import SearchPattern, TextTooLongError, compile_pattern, search, tries
+from lillux.regex_syntax import PatternError
 from lillux.values import dataclass, replace
 from ryeos.items.errors import RyeError, SpecError
 from ryeos.items.refs import AI_DIRECTORY
@@ -282,7 +277,6 @@ def _validate_patterns(patterns: Sequence[str], where: str) -> None:
             ) from error
 
 
-# --- name patterns --------------------------------------------------------------------------------
 # Patterns that names of files are held against: `re` where it ends soon, else in one reading.
 #
 # A configuration may come with a project, or from another user of a node: no pattern of it may keep

@@ -22,7 +22,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lillux.digests import canonical_json, sha256_hex
+from lillux.canonical_json import canonical_json
+from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import FileTooLargeError, file_state, make_directory, read_bytes, write_atomic
 from lillux.signing import compute_key_digest, verify_signature
@@ -31,7 +32,7 @@ from ryeos.items.errors import IntegrityError
 from ryeos.items.refs import AI_DIRECTORY, PROJECT, USER, Space
 
 if TYPE_CHECKING:
-    from ryeos.trust.keys import SigningKey
+    from ryeos.trust.signing_key import SigningKey
     from ryeos.trust.start_files import HeldEnvironment, StartFiles
     from ryeos.trust.store import TrustStore
 

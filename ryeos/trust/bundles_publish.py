@@ -14,10 +14,11 @@ from ryeos.items.errors import bundle_error
 from ryeos.items.refs import SYSTEM, ItemRef, Kind, Space, kind_of_directory
 from ryeos.items.specs import SPELLINGS
 from ryeos.trust.bundles import MANIFEST_FORM, dump_manifest, manifest_path, readable_manifest_name
-from ryeos.trust.file_types import extract
-from ryeos.trust.keys import SigningKey
-from ryeos.trust.sign import SignTarget, validate_item
+from ryeos.trust.extractors import extract
+from ryeos.trust.item_rules import validate_item
+from ryeos.trust.sign_targets import SignTarget
 from ryeos.trust.signature import CommentForm, SignedText, form_for
+from ryeos.trust.signing_key import SigningKey
 from ryeos.trust.store import document_path, write_key_document
 
 _CODE = frozenset({".py", ".js", ".ts", ".mjs", ".cjs", ".sh"})

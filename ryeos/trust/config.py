@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from lillux.contained_paths import safe_join
 from lillux.errors import UnsafePathError
-from lillux.files import safe_join
 from lillux.values import dataclass, field
 from ryeos.items.errors import SpecError
 from ryeos.items.header_values import MetadataError
-from ryeos.items.headers import parse_header
 from ryeos.items.refs import PROJECT, SYSTEM, USER, Kind, Space, Spaces
 from ryeos.items.specs import type_name
 from ryeos.trust.resolver import is_regular_file
@@ -105,10 +104,12 @@ class ConfigReader:
             Target(path=file, kind=Kind.CONFIG, space=space)
         )
         header = item.header
-        if header is None and _says_nothing(item.text):
+        if header is None and _has_only_comments(item.text):
             header = {}
         if header is None:
             try:
+                from ryeos.items.headers import parse_header
+
                 header = parse_header(file.suffix.lower(), item.text, str(file))
             except MetadataError as error:
                 error.path = str(file)
@@ -128,7 +129,7 @@ def _tiers(spaces: object, where: str) -> Sequence[str]:
     raise SpecError(where, f"expected a list of {', '.join(TIERS)}, got {spaces!r}")
 
 
-def _says_nothing(text: str) -> bool:
+def _has_only_comments(text: str) -> bool:
     """Whether all of a file is comments: every line is switched off."""
     return all(line.lstrip()[:1] in {"", "#"} for line in text.splitlines())
 

@@ -1,8 +1,12 @@
-"""File types: extractors, the fields of each kind of item, and their rules as data.
+"""File types that a project or a user adds to those that Rye knows, by signed extractors.
 
-A rule names a field, whether it is required, and which checks its value must pass. Checks are a
-closed set of words; adding a rule is adding a row. The table is printed in ``docs/items.md``; the
-bundle's extractors say the same as data (``docs/items.md``), and a test compares them.
+File types that a project or a user adds to those that Rye knows, by signed extractors.
+
+An extractor is a tool of type ``extractor``, ``rye/core/extractors/tool/NAME_extractor.yaml``
+among the tools of a space. It counts while a key that counts for that space has signed it, for
+tools of this space and of those above. What it may say is a choice among what is here: no code of
+it runs, and none of its texts becomes a pattern. What Rye knows already it cannot change. Page:
+``docs/items.md``.
 """
 
 import os
@@ -11,186 +15,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from lillux.contained_paths import is_inside
 from lillux.errors import LilluxError
-from lillux.fields import ABSENT
-from lillux.files import is_inside
 from lillux.patterns import pattern
 from lillux.values import dataclass
 from ryeos.items.errors import SpecError
-from ryeos.items.header_values import MetadataError
 from ryeos.items.headers import COMMENT_PARSERS, NAMED_PARSERS, parse_header
-from ryeos.items.refs import EXTRACTORS_FOLDER, FieldRule, FileType, ItemRef, Kind, Space
-from ryeos.items.specs import EXTRACTOR_TYPE, FOREIGN, SPELLINGS, header_field, type_name
+from ryeos.items.refs import EXTRACTORS_FOLDER, FieldRule, FileType, Kind, Space
+from ryeos.items.specs import EXTRACTOR_TYPE, type_name
+from ryeos.items.unknown_keys import FOREIGN
 from ryeos.trust.verify import Target, VerifiedItem, Verifier
-
-# --- extractors -----------------------------------------------------------------------------------
-
-_SEMVER = pattern(r"[0-9]+\.[0-9]+\.[0-9]+")
-_SNAKE_CASE = pattern(r"[a-z][a-z0-9_]*")
-
-
-@dataclass(frozen=True, slots=True)
-class Extractor:
-    """The rules of a kind, and how much a search hit in each field weighs."""
-
-    rules: tuple[FieldRule, ...]
-    search_fields: Mapping[str, float]
-
-
-# The text of a tool is a program, that of a directive for who carries it out: what they are for
-# stands in their header.
-_FIELDS_OF_HEADER = {"title": 3.0, "name": 3.0, "description": 2.0, "category": 1.5, "content": 0.3}
-_FIELDS_OF_PAGE = {"title": 3.0, "name": 3.0, "description": 2.0, "category": 1.5, "content": 0.6}
-_SEARCH_FIELDS = {"title": 3.0, "name": 3.0, "description": 2.0, "category": 1.5, "content": 1.0}
-
-EXTRACTORS: Mapping[Kind, Extractor] = {
-    Kind.TOOL: Extractor(
-        (
-            FieldRule("version", checks=("text", "semver")),
-            FieldRule("tool_type"),
-            FieldRule("category", checks=("text", "match_path")),
-            FieldRule("description"),
-        ),
-        _FIELDS_OF_HEADER,
-    ),
-    Kind.DIRECTIVE: Extractor(
-        (
-            FieldRule("name", checks=("text", "match_filename", "snake_case")),
-            FieldRule("version", checks=("text", "semver")),
-            FieldRule("description"),
-            FieldRule("category", checks=("text", "match_path")),
-            FieldRule("author"),
-        ),
-        _FIELDS_OF_HEADER,
-    ),
-    Kind.KNOWLEDGE: Extractor(
-        (
-            FieldRule("name", checks=("text", "match_filename")),
-            FieldRule("title"),
-            FieldRule("version", checks=("text", "semver")),
-            FieldRule("entry_type"),
-            FieldRule("category", required=False, checks=("text", "match_path")),
-        ),
-        _FIELDS_OF_PAGE,
-    ),
-    Kind.CONFIG: Extractor(
-        (
-            FieldRule("version", checks=("text", "semver")),
-            FieldRule("category", checks=("text", "match_path")),
-        ),
-        _SEARCH_FIELDS,
-    ),
-}
-
-
-def extract(
-    kind: Kind, suffix: str, text: str, where: str, file_type: FileType | None = None
-) -> dict[str, Any]:
-    """The metadata of an item's verified or reviewed text, field names without dunders.
-
-    Raises MetadataError when the text cannot be parsed.
-    """
-    if kind in (Kind.TOOL, Kind.CONFIG):
-        return _plain_names(parse_header(suffix, text, where, file_type))
-    try:
-        is_directive = kind is Kind.DIRECTIVE
-        return _directive_fields(text) if is_directive else _knowledge_fields(text, suffix)
-    except MetadataError as error:
-        place = f"{where}: {error.place}"
-        raise MetadataError(
-            error.parser, error.problem, error.line, place=place, hint=error.hint
-        ) from error
-
-
-def problems(
-    ref: ItemRef, header: Mapping[str, Any], further: tuple[FieldRule, ...] = ()
-) -> tuple[str, ...]:
-    """Every rule of its kind that an item breaks, in the order of the table, then ``further``."""
-    found: list[str] = []
-    for rule in (*EXTRACTORS[ref.kind].rules, *further):
-        value = header.get(rule.field)
-        if value is None or (value == "" and "match_path" not in rule.checks):
-            if rule.required:
-                found.append(f"Missing required field: {rule.field}")
-            continue
-        failures = (_CHECKS[check](rule.field, value, ref) for check in rule.checks)
-        found.extend(filter(None, [next(filter(None, failures), "")]))
-    return tuple(found)
-
-
-def _plain_names(header: dict[str, Any]) -> dict[str, Any]:
-    named = {name: header_field(header, name) for name in SPELLINGS}
-    return header | {name: value for name, value in named.items() if value is not ABSENT}
-
-
-def _directive_fields(text: str) -> dict[str, Any]:
-    from ryeos.items.markdown import parse_directive
-
-    directive = parse_directive(text)
-    return dict(directive.extra) | {
-        "name": directive.name,
-        "version": directive.version,
-        "description": directive.description,
-        "category": directive.category,
-        "author": directive.author,
-    }
-
-
-def _knowledge_fields(text: str, suffix: str) -> dict[str, Any]:
-    """An older spelling of ``name`` is ``id``."""
-    from ryeos.items.markdown import parse_knowledge
-
-    metadata = dict(parse_knowledge(text, suffix).metadata)
-    return {"name": metadata["id"], **metadata} if "id" in metadata else metadata
-
-
-def _text(field: str, value: object, _: ItemRef) -> str:
-    if isinstance(value, str):
-        return ""
-    return f"Field '{field}' must be a string, got {type_name(value)}"
-
-
-def _semver(field: str, value: str, _: ItemRef) -> str:
-    if _SEMVER.fullmatch(value):
-        return ""
-    return f"Field '{field}' must be semver format (X.Y.Z), got '{value[:60]}'"
-
-
-def _match_filename(field: str, value: str, ref: ItemRef) -> str:
-    if value == ref.name:
-        return ""
-    return f"Field '{field}' value '{value[:60]}' must match filename '{ref.name}'"
-
-
-def _match_path(field: str, value: str, ref: ItemRef) -> str:
-    if value == ref.category:
-        return ""
-    return f"Field '{field}' value '{value[:60]}' must match path category '{ref.category}'"
-
-
-def _snake_case(field: str, value: str, _: ItemRef) -> str:
-    if _SNAKE_CASE.fullmatch(value):
-        return ""
-    return f"Field '{field}' must be snake_case, got '{value[:60]}'"
-
-
-_CHECKS: Mapping[str, Callable[[str, Any, ItemRef], str]] = {
-    "text": _text,
-    "semver": _semver,
-    "match_filename": _match_filename,
-    "match_path": _match_path,
-    "snake_case": _snake_case,
-}
-
-
-# --- declared types -------------------------------------------------------------------------------
-# File types that a project or a user adds to those that Rye knows, by signed extractors.
-#
-# An extractor is a tool of type ``extractor``, ``rye/core/extractors/tool/NAME_extractor.yaml``
-# among the tools of a space. It counts while a key that counts for that space has signed it, for
-# tools of this space and of those above. What it may say is a choice among what is here: no code of
-# it runs, and none of its texts becomes a pattern. What Rye knows already it cannot change. Page:
-# ``docs/items.md``.
 
 MAX_EXTRACTORS = 32
 MAX_SUFFIXES = 16

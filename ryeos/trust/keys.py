@@ -1,215 +1,42 @@
-"""The user's signing key, and key documents (``docs/trust.md``).
+"""The user's pair of keys, and key documents (``docs/trust.md``).
 
 What ``rye keys`` and ``rye init`` do, without printing anything. Only public halves are ever part
 of a document; a private key stays in the file it was written to.
 """
 
-import json
 import os
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Any
 
-from lillux.digests import sha256_hex
-from lillux.errors import FileSystemError, LilluxError
+from lillux.errors import LilluxError
 from lillux.files import file_system_error, make_directory, read_bytes, write_atomic
-from lillux.patterns import pattern
-from lillux.signing import (
+from lillux.key_files import (
     PRIVATE_KEY_FILE,
     PUBLIC_KEY_FILE,
     KeyExistsError,
     KeyLockedError,
-    KeyPair,
-    PemError,
-    canonical_public_pem,
-    compute_key_fingerprint,
     load_keypair,
     load_public,
     save_keypair,
-    sign_hash,
-    verify_signature,
 )
-from lillux.values import dataclass, replace
-from ryeos.items.context import Clock, Context, utc_now
+from lillux.pem import PemError
+from lillux.signing import KeyPair, canonical_public_pem, compute_key_fingerprint, verify_signature
+from lillux.values import dataclass
+from ryeos.items.context import Context
 from ryeos.items.errors import RyeError, key_document_error
-from ryeos.items.refs import AI_DIRECTORY, PROJECT, Kind, Space
-from ryeos.trust.signature import (
-    CommentForm,
-    Covers,
-    Identity,
-    Signature,
-    SignedText,
-    compose,
-    content_hash,
-    form_for,
-    hashed_text,
-    needs_covers,
-    split,
-)
+from ryeos.items.refs import Space
+from ryeos.trust.signature import content_hash
+from ryeos.trust.signing_key import AGENT_FILE, SigningKey, agent_settings
 from ryeos.trust.store import (
     MAX_DOCUMENT_BYTES,
-    PIN_OWNER,
-    Approvals,
     KeyDocument,
     TrustedKey,
-    TrustStore,
     document_path,
-    has_expired,
     parse_key_document,
     write_key_document,
 )
-
-# --- signing key ----------------------------------------------------------------------------------
-# A private key at work: makes signature lines. Pure but for the clock it is given.
-
-
-_VERSION = pattern(r"""^version\s*[:=]\s*["']?([0-9A-Za-z.+-]*)""", re.MULTILINE)
-
-
-class SigningKey:
-    """Signs texts and bytes with one key, in the forms of ``docs/signatures.md``."""
-
-    def __init__(self, keypair: KeyPair, clock: Clock = utc_now) -> None:
-        self._keypair = keypair
-        self._clock = clock
-        self.fingerprint = compute_key_fingerprint(keypair.public_pem)
-        self.is_confirmed = True
-
-    @property
-    def public_pem(self) -> bytes:
-        """The public half, as a key document holds it."""
-        return self._keypair.public_pem
-
-    def signed_text(
-        self,
-        kind: Kind,
-        signed: SignedText,
-        form: CommentForm,
-        where: str,
-        identity: Identity | None = None,
-    ) -> str:
-        """The text with fresh signature lines; the covers line first, so that the other covers it.
-
-        ``identity`` is the item that it is signed as; without one it can be no item of ours. Raises
-        SignatureFormatError for a directive without its block.
-        """
-        line = identity.line(form, where) if identity else ""
-        bare = replace(
-            signed, signature=None, covers=None, signature_first=False, identity_line=line
-        )
-        if needs_covers(kind, bare.body):
-            covered = content_hash(bare.covered)
-            bare = replace(bare, covers=Covers(covered, self._sign(covered), self.fingerprint))
-        signature = self._signature(content_hash(hashed_text(kind, bare, where)))
-        return compose(replace(bare, signature=signature), form)
-
-    def detached_line(self, data: bytes, identity: Identity | None = None) -> str:
-        """The content of the ``.sig`` file beside a file that cannot hold a line."""
-        line = f"{identity.core()}\n" if identity else ""
-        return f"{self._signature(sha256_hex(line.encode() + data)).core()}\n{line}"
-
-    def signed_config(self, text: str, path: Path) -> str:
-        """A configuration file that Rye writes itself, signed for its path below ``config/``."""
-        suffix = path.suffix
-        form = form_for(Kind.CONFIG, suffix)
-        signed = split(text, form, str(path))
-        _, is_config, below = path.as_posix().rpartition(
-            f"/{AI_DIRECTORY}/{Kind.CONFIG.directory}/"
-        )
-        found = _VERSION.search(signed.body)
-        version = found[1] if found else ""
-        identity = Identity(Kind.CONFIG.value, below[: -len(suffix)], suffix[1:], version)
-        return self.signed_text(
-            Kind.CONFIG, signed, form, str(path), identity if is_config else None
-        )
-
-    def digest_signature(self, digest: str) -> str:
-        """The signature of a digest over something that names its own purpose, not of a file's."""
-        return self._sign(digest)
-
-    def _signature(self, covered: str) -> Signature:
-        return Signature(
-            timestamp=self._clock().strftime("%Y-%m-%dT%H:%M:%SZ"),
-            content_hash=covered,
-            value=self._sign(covered),
-            fingerprint=self.fingerprint,
-        )
-
-    def _sign(self, covered: str) -> str:
-        return sign_hash(covered, self._keypair.private_pem)
-
-
-class AgentSigningKey(SigningKey):
-    """A key that an ssh-agent holds. ``socket`` is where the agent is.
-
-    What an agent program (a model's) starts may reach that socket too: ``is_confirmed`` says that
-    the user wants each signature confirmed by the ssh-agent, or by a touch.
-    """
-
-    def __init__(
-        self, public_pem: bytes, socket: str, *, is_confirmed: bool, clock: Clock = utc_now
-    ) -> None:
-        super().__init__(KeyPair(b"", public_pem), clock)
-        self._socket, self.is_confirmed = socket, is_confirmed
-
-    def _sign(self, covered: str) -> str:
-        from lillux.digests import encode_base64url
-        from lillux.signing import decode_public
-        from lillux.ssh_agent import sign
-
-        value = sign(self._socket, decode_public(self.public_pem), covered.encode("ascii"))
-        return f"{encode_base64url(value)}=="
-
-
-AGENT_FILE = "agent.json"
-
-
-def own_key(context: Context) -> SigningKey:
-    """The user's own key: the pair in its folder, or the one that an ssh-agent holds.
-
-    Raises KeyNotFoundError, KeyLockedError, PemError, KeyMismatchError, RyeError `CONFIG_ERROR`,
-    FileSystemError, and RyeError, `NO_SIGNING_KEY`, in what an agent, a graph or a node started.
-    """
-    try:
-        said = agent_settings(context.key_directory)
-        if said is None:
-            return SigningKey(load_keypair(context.key_directory, context.passphrase))
-    except FileSystemError as error:
-        if context.confines:
-            raise RyeError(
-                f"the signing key in {context.key_directory} is out of reach of what an agent, a"
-                " graph or a node starts",
-                code="NO_SIGNING_KEY",
-                hint="what signs is a person's to run, at a terminal; an agent proposes with the"
-                " MCP tool sign, and runs on a node with execute and target remote:NAME",
-            ) from error
-        raise
-    public_pem = load_public(context.key_directory)
-    socket = context.process_env.get("SSH_AUTH_SOCK", "")
-    return AgentSigningKey(public_pem, socket, is_confirmed=said.get("confirms") is True)
-
-
-def agent_settings(directory: Path) -> Mapping[str, Any] | None:
-    """What says that an ssh-agent holds the key; None where a file does.
-
-    Raises RyeError `CONFIG_ERROR`.
-    """
-    path = directory / AGENT_FILE
-    try:
-        said = json.loads(read_bytes(path, MAX_DOCUMENT_BYTES))
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise key_document_error(str(path), f"expected JSON, found: {error}") from error
-    if not isinstance(said, dict):
-        raise key_document_error(str(path), "expected a JSON object")
-    return said
-
-
-# --- keys -----------------------------------------------------------------------------------------
 
 OWN_OWNER, UNKNOWN_OWNER = "local", "unknown"
 _PEM_START = b"-----BEGIN "
@@ -240,9 +67,6 @@ def require_user_space(context: Context) -> Space:
             hint="name a folder: USER_SPACE=DIR in the environment, or --user-space DIR",
         )
     return user
-
-
-# --- the user's own pair --------------------------------------------------------------------------
 
 
 def install_keypair(directory: Path, keypair: KeyPair, command: str) -> None:
@@ -320,9 +144,6 @@ def _backup_names(path: Path) -> Iterator[Path]:
     yield path.with_name(f"{path.name}.bak")
     for number in count(2):
         yield path.with_name(f"{path.name}.{number}.bak")
-
-
-# --- documents ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -476,141 +297,3 @@ def _write_document(path: Path, text: str, key: SigningKey, within: Path | None 
     make_directory(path.parent, within=within)
     write_atomic(path, key.signed_config(text, path).encode(), within=within)
     return path
-
-
-# --- key states -----------------------------------------------------------------------------------
-# Every key document of every space, and why one that does not count does not.
-#
-# `ryeos.trust.store` decides; this only says in words what it decided, and goes through the same
-# rules in the same way.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyState:
-    """One key document. ``problem`` is empty when its key counts, and ``hint`` says what to do."""
-
-    fingerprint: str
-    owner: str
-    space: str
-    path: Path
-    digest: str = ""
-    covers_all: bool = False
-    problem: str = ""
-    hint: str = ""
-
-    @property
-    def counts(self) -> bool:
-        """Whether items of the document's space may be signed by this key."""
-        return not self.problem
-
-    def describe(self, own: str = "") -> dict[str, Any]:
-        """The state as ``keys list --json`` shows it. ``own`` is the user's own fingerprint."""
-        described: dict[str, Any] = {
-            "fingerprint": self.fingerprint,
-            "owner": self.owner,
-            "space": self.space,
-            "path": str(self.path),
-            "covers_all": self.covers_all,
-            "counts": self.counts,
-            "own": self.fingerprint == own,
-        }
-        if self.problem:
-            described["problem"] = self.problem
-        if self.hint:
-            described["hint"] = self.hint
-        return described
-
-
-def key_states(trust: TrustStore, approvals: Approvals) -> tuple[KeyState, ...]:
-    """The state of every document, space by space.
-
-    Raises RyeError `CONFIG_ERROR` for bad approvals.
-    """
-    return tuple(_state(space, path, trust, approvals) for space, path in trust.documents())
-
-
-def document_problem(document: KeyDocument, space: Space, trust: TrustStore) -> str:
-    """What is wrong with a document itself, its approval aside; ``""`` for nothing."""
-    signature = document.signature
-    if signature is None:
-        return ""
-    if signature.content_hash != content_hash(document.signed_text):
-        return "changed since it was signed"
-    if signature.fingerprint == document.fingerprint:
-        signer_pem = document.public_pem
-    else:
-        signer = trust.get_key(signature.fingerprint, space.label)
-        if signer is None:
-            return _lost_signer(document, trust)
-        signer_pem = signer.public_pem
-    if not verifies_with(document, signer_pem):
-        return f"its signature by {signature.fingerprint} does not hold"
-    return ""
-
-
-def _state(space: Space, path: Path, trust: TrustStore, approvals: Approvals) -> KeyState:
-    try:
-        document = parse_key_document(read_bytes(path, MAX_DOCUMENT_BYTES), str(path))
-    except (OSError, LilluxError) as error:
-        problem = str(error).removeprefix(f"{path}: ")
-        return KeyState(
-            fingerprint=path.stem, owner="", space=space.label, path=path, problem=problem
-        )
-    problem, hint = _problem(space, path, document, trust, approvals)
-    return KeyState(
-        fingerprint=document.fingerprint,
-        owner=document.owner,
-        space=space.label,
-        path=path,
-        digest=document.digest,
-        covers_all=document.covers_all,
-        problem=problem,
-        hint=hint,
-    )
-
-
-def _problem(
-    space: Space, path: Path, document: KeyDocument, trust: TrustStore, approvals: Approvals
-) -> tuple[str, str]:
-    if path.name != document_path(space, document.fingerprint).name:
-        return (
-            f"the file is named {path.stem}, but its key is {document.fingerprint}",
-            "get the document again from its sender",
-        )
-    if has_expired(document):
-        return f"replaced, and valid until {document.valid_until}", ""
-    if document.owner.startswith(PIN_OWNER):
-        return "the pin of a remote node, which signs no items", ""
-    problem = document_problem(document, space, trust)
-    if problem:
-        return problem, "get the document again from its sender"
-    if space.tier == PROJECT and not approvals.is_approved(space.base, document.digest):
-        return (
-            "not approved for this project",
-            f"if you know whose key it is: rye keys trust {document.fingerprint}",
-        )
-    return "", ""
-
-
-def _lost_signer(document: KeyDocument, trust: TrustStore) -> str:
-    signers = dict(_signers(trust))
-    seen = {document.fingerprint}
-    fingerprint = document.signature.fingerprint if document.signature else ""
-    signer = fingerprint
-    while signer and signer not in seen:
-        seen.add(signer)
-        signer = signers.get(signer, "")
-    if signer:
-        return f"signed by {fingerprint} in a circle of keys that vouch for each other"
-    return f"signed by {fingerprint}, which is not trusted"
-
-
-def _signers(trust: TrustStore) -> Iterator[tuple[str, str]]:
-    """Pairs of a key and the key that signed its document."""
-    for _, path in trust.documents():
-        try:
-            document = parse_key_document(read_bytes(path, MAX_DOCUMENT_BYTES), str(path))
-        except (OSError, LilluxError):
-            continue
-        if document.signature:
-            yield document.fingerprint, document.signature.fingerprint

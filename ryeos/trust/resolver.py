@@ -12,7 +12,7 @@ from itertools import dropwhile, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lillux.files import is_inside
+from lillux.contained_paths import is_inside
 from lillux.values import replace
 from ryeos.items.errors import AmbiguousItemError, IntegrityError, ItemNotFoundError
 from ryeos.items.refs import (
@@ -276,7 +276,7 @@ def suggestions(reference: Reference, known: Iterable[tuple[str, str]]) -> tuple
     ``known`` gives each as a text, with its id. Parts of other items are not among them, unless
     one was asked for.
     """
-    from lillux.text import edit_distance
+    from lillux.spelling import edit_distance
 
     requested = {str(ref) for ref in reference.refs()}
     # In any case of letters: Rye/Bash is a slip like any other.

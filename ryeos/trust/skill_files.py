@@ -12,39 +12,33 @@ What the XML parser reads decides; what only looks like a manifest to a person i
 """
 
 import os
-import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from lillux.contained_paths import require_plain_path, safe_join
 from lillux.errors import LilluxError, as_word
-from lillux.files import FileTooLargeError, read_bytes, require_plain_path, safe_join
+from lillux.files import FileTooLargeError, read_bytes
 from lillux.patterns import pattern
 from lillux.values import dataclass, field
+from ryeos.items.directive_xml import directive_error, read_directive_element
 from ryeos.items.errors import IntegrityError
 from ryeos.items.header_names import skeleton, squashed
 from ryeos.items.header_values import MetadataError, line_of
 from ryeos.items.line_ends import pinned_bytes
-from ryeos.items.markdown import (
-    Element,
-    Fence,
-    directive_error,
-    read_directive_element,
-    shown_lines,
-)
+from ryeos.items.markdown import Fence
 from ryeos.items.refs import AI_DIRECTORY, Kind, Space
+from ryeos.items.unread_markdown import shown_lines
+from ryeos.items.xml_documents import Element
 from ryeos.items.yaml import parse_yaml
+from ryeos.trust.skill_folders import MAX_FILES, FolderContents, SkillFolderError, folder_contents
 from ryeos.trust.verify import VerifiedItem
 
 FILE = "SKILL.md"
-MAX_FILES = 512
 MAX_BYTES = 16 * 1024 * 1024
-_MAX_ENTRIES = 8 * MAX_FILES
 OWN_FOLDER = f"{AI_DIRECTORY}/skills"
 """Where copies of skills are kept that lie outside of a space."""
 OF_OTHER_PROGRAMS = frozenset({".git", ".DS_Store", "Thumbs.db", "desktop.ini"})
 """Names in a skill's folder that other programs write: no skill is signed with one of them."""
-_CACHE_FOLDER = "__pycache__"
-_CACHE_NAME = pattern(r"([\w-]+)\.[a-z]+-?[0-9]+(?:\.opt-[12])?\.pyc")
 _SEEMS_MANIFEST = pattern(r"(?i)<\s*(?:[^\s<>/:\"'=]{1,60}:)?skill(?![\w.:-])")
 _SEEMS_LISTED = pattern(r"(?i)\bsha256\s*=\s*[\"']")
 _ATTRIBUTES: Mapping[str, Collection[str]] = {
@@ -208,9 +202,6 @@ def _listed_file(element: Element) -> ListedFile:
     return ListedFile(path, int(size), _attribute(element, "sha256"))
 
 
-# --- verification ---------------------------------------------------------------------------------
-
-
 def read_skill(item: VerifiedItem) -> Skill | None:
     """The skill of a verified directive; None for a directive of no skill.
 
@@ -331,95 +322,6 @@ def _changed_error(
     return IntegrityError(str(path), f"skill {manifest.name}: {problem}", hint=hint)
 
 
-# --- folders --------------------------------------------------------------------------------------
-
-
-class SkillFolderError(LilluxError):
-    """A folder that cannot be a skill as it is; ``path`` is what is wrong in it."""
-
-    code, exit_status = "VALIDATION_FAILED", 6
-
-    def __init__(self, path: str, problem: str) -> None:
-        self.path, self.problem = path, problem
-        super().__init__(f"{path}: {problem}")
-
-
-@dataclass(frozen=True, slots=True)
-class FolderContents:
-    """The POSIX paths of all files of a skill's folder, sorted.
-
-    ``caches`` are those of bytecode beside a script of the folder, which Python makes again;
-    ``left_out`` are the files and folders that were not looked at.
-    """
-
-    files: tuple[str, ...]
-    caches: tuple[str, ...]
-    left_out: tuple[str, ...] = ()
-
-
-def folder_contents(folder: Path, without: frozenset[str] = frozenset()) -> FolderContents:
-    """What a skill's folder holds, but for files and folders ``without`` names. Nothing is read.
-
-    Raises SkillFolderError for a link, for what is no regular file, for a name that no manifest
-    can hold, for a folder that cannot be listed, and for more than `MAX_FILES` files.
-    """
-
-    def refuse(error: OSError) -> None:
-        relative = Path(error.filename).relative_to(folder).as_posix()
-        raise SkillFolderError(relative, f"cannot be listed ({error.strerror})")
-
-    found: list[str] = []
-    left_out: list[str] = []
-    seen = 0
-    for current, folders, names in os.walk(folder, onerror=refuse):
-        entries = [*folders, *names]
-        folders[:] = sorted(name for name in folders if name not in without)
-        seen += len(entries)
-        if seen > _MAX_ENTRIES:
-            raise SkillFolderError(".", f"expected at most {MAX_FILES} files, found more")
-        for name in entries:
-            path = Path(current, name)
-            relative = path.relative_to(folder).as_posix()
-            if name in without:
-                left_out.append(relative)
-                continue
-            mode = path.lstat().st_mode
-            if stat.S_ISLNK(mode):
-                raise SkillFolderError(relative, "a link; put the file itself there")
-            if stat.S_ISDIR(mode):
-                continue
-            if not stat.S_ISREG(mode):
-                raise SkillFolderError(relative, "expected a file, found a device or a pipe")
-            _require_listable(relative)
-            found.append(relative)
-    caches = tuple(sorted(_caches(found)))
-    files = tuple(sorted({*found} - {*caches}))
-    if len(files) > MAX_FILES:
-        raise SkillFolderError(files[-1], f"expected at most {MAX_FILES} files, found more")
-    return FolderContents(files, caches, tuple(sorted(left_out)))
-
-
-def _caches(files: Sequence[str]) -> Iterator[str]:
-    """The bytecode among files: of a script beside its folder, by the name that Python gives it."""
-    there = {*files}
-    for path in files:
-        folder, _, name = path.rpartition("/")
-        above, _, last = folder.rpartition("/")
-        made = _CACHE_NAME.fullmatch(name) if last == _CACHE_FOLDER else None
-        if made and (f"{above}/" if above else "") + f"{made[1]}.py" in there:
-            yield path
-
-
-def _require_listable(relative: str) -> None:
-    try:
-        require_plain_path(relative)
-        is_shown = relative.encode().decode().isprintable()
-    except (LilluxError, UnicodeError) as error:
-        raise SkillFolderError(ascii(relative)[1:-1], str(error)) from None
-    if not is_shown:
-        raise SkillFolderError(ascii(relative)[1:-1], "a name with characters that are not seen")
-
-
 def front_matter(data: bytes) -> tuple[dict[str, object], str]:
     """The front matter of a ``SKILL.md``, and the text below it. Raises MetadataError."""
     try:
@@ -433,9 +335,6 @@ def front_matter(data: bytes) -> tuple[dict[str, object], str]:
     if end is None:
         raise MetadataError(FILE, "expected a line --- to close the front matter")
     return parse_yaml("\n".join(["", *lines[1:end]]), FILE), "\n".join(lines[end + 1 :]).strip()
-
-
-# --- review ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

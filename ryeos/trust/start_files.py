@@ -184,8 +184,6 @@ class StartFiles:
         text = "".join(f"{name}\0{what}\n" for name, what in sorted(self.found.items()))
         return sha256_hex(text.encode("utf-8", "surrogateescape"))
 
-    # ---------------------------------------------------------------- Python
-
     def add_environment(self, folder: str) -> None:
         """All that the Python of an environment runs at each start: (1) to (3)."""
         self._link(folder)
@@ -210,7 +208,7 @@ class StartFiles:
                 for place in self._program(path):
                     self._library_of(place)
                 self._loaded_with(path)
-            elif _steers(name):
+            elif _affects_interpreter(name):
                 self._any(path)
         if pythons:
             self._library_of(folder)
@@ -323,8 +321,6 @@ class StartFiles:
                     else:
                         self._file(path, follows=True)
 
-    # ---------------------------------------------------------------- Node.js
-
     def _package_beside(self, folder: str, name: str) -> None:
         """The package that a script of pnpm starts: it is no link into it."""
         path = os.path.join(os.path.dirname(folder), name)
@@ -358,8 +354,6 @@ class StartFiles:
                     break
                 above = os.path.dirname(above)
 
-    # ---------------------------------------------------------------- files
-
     def _program(self, path: str) -> list[str]:
         """Note a program, with each link to it; the folders on the way, less those outside."""
         folders, start = [], path
@@ -385,7 +379,10 @@ class StartFiles:
             return
         above = os.path.dirname(folder)
         libraries = (os.path.join(above, one) for one in _names(above) if _is_lib(one))
-        for place, kind in ((folder, _steers), *((one, _is_loaded) for one in libraries)):
+        for place, kind in (
+            (folder, _affects_interpreter),
+            *((one, _is_loaded) for one in libraries),
+        ):
             for below in _names(place):
                 if kind(below):
                     self._any(os.path.join(place, below))
@@ -544,7 +541,7 @@ def _has_python_name(name: str) -> bool:
     return name.lower().startswith(_PYTHONS)
 
 
-def _steers(name: str) -> bool:
+def _affects_interpreter(name: str) -> bool:
     """Whether a file beside an interpreter steers it, or is what its loader takes from there."""
     small = name.lower()
     return small in _SETTINGS_BESIDE or small.endswith(("._pth", ".zip")) or _is_loaded(small)

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from lillux.errors import LilluxError
-from lillux.files import file_state, locked, make_directory, read_bytes, write_atomic
+from lillux.file_locks import locked
+from lillux.files import file_state, make_directory, read_bytes, write_atomic
 from lillux.signing import (
     canonical_public_pem,
     compute_key_digest,
@@ -29,7 +30,6 @@ from ryeos.items.errors import SignatureFormatError, key_document_error
 from ryeos.items.refs import PROJECT, SYSTEM, USER, Kind, Space, Spaces, user_lock
 from ryeos.trust.signature import Signature, content_hash, decode, form_for, split
 
-# --- approvals ------------------------------------------------------------------------------------
 # Keys carried by a project that the user approved, kept in user space.
 #
 # File: ``<user>/.ai/config/keys/approved.json``, ``{"version": 1, "projects": {PATH: [KEY]}}``.
@@ -136,8 +136,6 @@ class Approvals:
         make_directory(self.path.parent, mode=0o700)
         write_atomic(self.path, json.dumps(document, indent=2).encode() + b"\n", mode=0o600)
 
-
-# --- trust ----------------------------------------------------------------------------------------
 
 MAX_DOCUMENT_BYTES = 64 * 1024
 TRUSTED_FOLDER = "config/keys/trusted"
@@ -252,7 +250,7 @@ def _own_header(body: str) -> dict[str, Any] | None:
 
 
 def _parsed_header(body: str) -> dict[str, Any]:
-    from ryeos.items.header_values import parse_toml
+    from ryeos.items.toml import parse_toml
 
     return parse_toml(body)
 
@@ -273,7 +271,7 @@ def write_key_document(
     Raises RyeError `CONFIG_ERROR` for an owner or a last day that a reader would take for another.
     """
     valid_owner(owner)
-    if not _stands_for_itself(valid_until):
+    if not _needs_no_escape(valid_until):
         raise key_document_error("valid_until", "expected a day like 2027-01-31")
     fingerprint = compute_key_fingerprint(public_pem)
     marks = f'coverage = "{COVERAGE_ALL}"\n' if covers_all else ""
@@ -293,13 +291,13 @@ def write_key_document(
 
 def valid_owner(owner: str) -> None:
     """Refuse a name that a key document could not hold as it is. Raises RyeError `CONFIG_ERROR`."""
-    if not owner or not _stands_for_itself(owner):
+    if not owner or not _needs_no_escape(owner):
         raise key_document_error(
             "owner", "expected a plain name without quotes, backslashes or control characters"
         )
 
 
-def _stands_for_itself(text: str) -> bool:
+def _needs_no_escape(text: str) -> bool:
     """Whether a text between quotes is that text to every reader of TOML."""
     return text.isprintable() and {'"', "\\"}.isdisjoint(text)
 

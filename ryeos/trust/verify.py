@@ -12,31 +12,27 @@ Steps, in this order (``docs/signatures.md``):
 (8) the identity line must name this very item; a key may say that it signs nothing without one
 """
 
-import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lillux.contained_paths import path_inside
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError, as_word
-from lillux.files import FileTooLargeError, is_inside, path_inside, read_bytes
+from lillux.files import FileTooLargeError, read_bytes
 from lillux.signing import compute_key_fingerprint, verify_signature
 from lillux.values import dataclass, field
 from ryeos.items.context import log_warning
 from ryeos.items.errors import (
     IntegrityError,
-    NoSignatureFormError,
     SignatureFormatError,
-    SpecError,
     UnboundSignatureError,
     UnsignedError,
     UntrustedKeyError,
 )
-from ryeos.items.headers import is_bare_script
 from ryeos.items.refs import AI_DIRECTORY, SYSTEM, ItemRef, Kind, Location, Space, Spaces
-from ryeos.items.specs import type_name
 from ryeos.trust.bundles import Manifest, manifest_signer, read_manifest
 from ryeos.trust.signature import (
     DETACHED_SUFFIXES,
@@ -368,6 +364,12 @@ class Verifier:
         )
 
 
+def _is_bare_script(item: VerifiedItem) -> bool:
+    from ryeos.items.shell_headers import is_bare_script
+
+    return is_bare_script(".sh", item.text)
+
+
 def require_place(item: VerifiedItem, ref: ItemRef, header: Mapping[str, Any]) -> None:
     """Refuse an item whose header says that it is another one than its file is taken for.
 
@@ -378,7 +380,7 @@ def require_place(item: VerifiedItem, ref: ItemRef, header: Mapping[str, Any]) -
     if not item.verified or item.target.space.tier == SYSTEM:
         return
     named = item.identity.version if item.identity else ""
-    if item.target.suffix == ".sh" and not named and is_bare_script(".sh", item.text):
+    if item.target.suffix == ".sh" and not named and _is_bare_script(item):
         raise UnboundSignatureError(
             str(item.target.path),
             "signed as a text that tools read, and begins with #! now, as a tool does",
@@ -520,7 +522,6 @@ def _relative_to(path: Path, root: Path) -> str | None:
     return None if folder is None else f"{folder}/{path.name}".removeprefix("./")
 
 
-# --- manifests ------------------------------------------------------------------------------------
 # The verified manifests of the bundles, each checked once, and the keys that signed them.
 
 
@@ -564,144 +565,3 @@ class Manifests:
         fingerprint = manifest_signer(space)
         key = self._trust.get_key(fingerprint, space.label) if fingerprint else None
         return read_manifest(space, key.public_pem) if key else None
-
-
-# --- dependencies ---------------------------------------------------------------------------------
-# Verification of the files around a tool, before anything starts (``verify_deps``).
-#
-# Every regular file with a listed suffix below the base must be signed like a tool, or have its
-# signature beside it, and must really lie below the base. Links to folders are refused: what they
-# lead to would be importable but never looked at.
-
-DEFAULT_EXCLUDED = ("__pycache__", ".venv", "node_modules", ".git")
-# Written by package managers, not by tool authors; nothing imports them as code.
-MANAGED_JSON = frozenset({"package.json", "package-lock.json", "tsconfig.json"})
-_REFUSED, _LEFT_OUT = "refused", "left_out"
-_SCOPES = ("anchor", "tool_dir", "tool_siblings", "tool_file")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DependencyRules:
-    """The checked form of a ``verify_deps`` block.
-
-    ``leaves_out``: a file that fails is not there for the tool, where it else refuses the run.
-    """
-
-    enabled: bool = False
-    leaves_out: bool = False
-    scope: str = "anchor"
-    recursive: bool = True
-    extensions: tuple[str, ...] = ()
-    exclude_dirs: tuple[str, ...] = DEFAULT_EXCLUDED
-
-
-def dependency_rules(config: Mapping[str, Any]) -> DependencyRules:
-    """Make the value from metadata. Raises SpecError."""
-    scope = config.get("scope", "anchor")
-    if scope not in _SCOPES:
-        raise SpecError("verify_deps.scope", f"expected one of {', '.join(_SCOPES)}, got {scope!r}")
-    unverified = config.get("unverified", _REFUSED)
-    if unverified not in (_REFUSED, _LEFT_OUT):
-        problem = f"expected {_REFUSED} or {_LEFT_OUT}, got {unverified!r:.60}"
-        raise SpecError("verify_deps.unverified", problem)
-    return DependencyRules(
-        enabled=config.get("enabled") is True,
-        leaves_out=unverified == _LEFT_OUT,
-        scope=scope,
-        recursive=config.get("recursive", True) is not False and scope != "tool_siblings",
-        extensions=_texts(config, "extensions", ()),
-        exclude_dirs=_texts(config, "exclude_dirs", DEFAULT_EXCLUDED),
-    )
-
-
-def verify_tree(
-    base: Path,
-    rules: DependencyRules,
-    space: Space,
-    verifier: Verifier,
-    warn: Callable[[str], None],
-    *,
-    kept: Path | None = None,
-    text: str = "",
-) -> tuple[VerifiedItem, ...]:
-    """Every file that the rules name below ``base``, verified, in path order.
-
-    ``warn`` gets a line for each file that is passed over; for one that the rules leave out only if
-    ``text``, that of the tool, names it. No folder that leads to ``kept`` is
-    excluded. Raises IntegrityError at the first file that fails.
-    """
-    verified = []
-    for path in _files(base.resolve(), rules, kept or base):
-        if path.name in MANAGED_JSON and not detached_path(path).exists():
-            problem = "unsigned and not verified; nothing may rely on what it says"
-            warn(f"{path}: {problem} (rye sign {as_word(str(path))})")
-            continue
-        try:
-            verified.append(_verify_file(path, space, verifier))
-        except IntegrityError as error:
-            if not rules.leaves_out:
-                raise
-            if path.name in text:
-                line = f"rye sign {as_word(str(path))}"
-                warn(f"{path}: {error.problem}; the tool does not find it ({line})")
-    return tuple(verified)
-
-
-def _verify_file(path: Path, space: Space, verifier: Verifier) -> VerifiedItem:
-    try:
-        return verifier.verify(Target(path=path, kind=Kind.TOOL, space=space))
-    except NoSignatureFormError:
-        raise IntegrityError(
-            str(path),
-            "a file that cannot be signed, where every file must be",
-            hint="delete it, or move it out of the folders that the tool's modules are in",
-        ) from None
-
-
-def _files(base: Path, rules: DependencyRules, kept: Path) -> Iterator[Path]:
-    for folder, folders, names in os.walk(base, onerror=_unreadable):
-        folders[:] = sorted(
-            name
-            for name in folders
-            if name not in rules.exclude_dirs or kept.is_relative_to(Path(folder, name))
-        )
-        for name in folders if not rules.leaves_out else ():
-            if os.path.islink(Path(folder, name)):  # noqa: PTH114 - raises for no name
-                raise _escape(Path(folder, name), "a link to a folder")
-        for name in sorted(names):
-            path = Path(folder, name)
-            if path.suffix in rules.extensions:
-                if is_inside(path, base):
-                    yield path
-                elif not rules.leaves_out:
-                    raise _escape(path, f"resolves to {os.path.realpath(path)}")
-        if not rules.recursive:
-            return
-
-
-def _unreadable(error: OSError) -> None:
-    """`os.walk` would pass over a folder that it cannot list."""
-    raise IntegrityError(
-        str(error.filename),
-        f"cannot be listed, so nothing below it can be verified ({error.strerror})",
-        hint="fix its permissions, or move it out of the tool's folder",
-    )
-
-
-def _escape(path: Path, problem: str) -> IntegrityError:
-    return IntegrityError(
-        str(path),
-        f"Symlink escape ({problem})",
-        hint="put the files themselves beside the tool and sign them",
-    )
-
-
-def _texts(config: Mapping[str, Any], name: str, default: tuple[str, ...]) -> tuple[str, ...]:
-    value = config.get(name)
-    if value is None:
-        return default
-    if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
-        raise SpecError(
-            f"verify_deps.{name}", f"expected a list of strings, got {type_name(value)}"
-        )
-    return tuple(value)

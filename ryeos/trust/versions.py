@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
-from lillux.files import is_directory, locked, make_directory, read_bytes, write_atomic
+from lillux.file_locks import locked
+from lillux.files import is_directory, make_directory, read_bytes, write_atomic
 from lillux.values import dataclass
 from ryeos.items.errors import IntegrityError
 from ryeos.items.refs import PROJECT, USER, ItemRef, Space, user_lock

@@ -8,7 +8,7 @@ import pytest
 from lillux.signing import generate_keypair
 from ryeos.items.errors import IntegrityError, ItemNotFoundError, SignatureFormatError
 from ryeos.items.refs import Kind, parse_reference
-from ryeos.trust.sign import target_of_path
+from ryeos.trust.sign_targets import target_of_path
 from ryeos.trust.verify import Target
 from tests.support.workspace import Workspace
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lillux.sandbox import landlock_version
-from lillux.signing import save_keypair
+from lillux.key_files import save_keypair
+from lillux.landlock import landlock_version
 from tests.support.built import BASE_PYTHON, Machine
 from tests.support.mcp_client import INITIALIZE, McpClient, envelope_of
 from tests.support.mcp_conversation import ELICITATION, Conversation

@@ -12,7 +12,7 @@ import pytest
 from lillux.signing import generate_keypair
 from ryeos.run.model import ExecutionRequest
 from ryeos.trust.approvals import ProjectApproval, parts_of
-from ryeos.trust.keys import SigningKey
+from ryeos.trust.signing_key import SigningKey
 from tests.support.executables import make_program
 from tests.support.workspace import Workspace
 

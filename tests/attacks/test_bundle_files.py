@@ -236,7 +236,7 @@ def test_a_fifo_as_manifest_is_an_error_and_no_wait(workspace: Workspace, space:
 
 
 def test_every_file_of_a_bundle_is_listed(workspace: Workspace, bundle: Space) -> None:
-    from ryeos.trust.sign import counts, targets_in_spaces
+    from ryeos.trust.audit import counts, targets_in_spaces
 
     workspace.bundles = (bundle,)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lillux.interpreters import EnvResolver, ResolvedEnv, child_environment
+from lillux.env_resolver import EnvResolver, ResolvedEnv, child_environment
 from lillux.process import ProcessManager
 from lillux.process.model import Command
 from tests.support.executables import make_program

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lillux.sandbox import landlock_version
+from lillux.landlock import landlock_version
 from tests.support.node import Node
 from tests.support.remote_projects import RemoteProject
 from tests.support.workspace import Workspace

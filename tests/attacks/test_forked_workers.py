@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lillux.sandbox import landlock_version
+from lillux.landlock import landlock_version
 from tests.support.endings import wait_until
 from tests.support.node import Node
 from tests.support.remote_projects import RemoteProject

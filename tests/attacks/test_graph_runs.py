@@ -9,15 +9,18 @@ from typing import Any
 
 import pytest
 
-from lillux.signing import generate_keypair, save_keypair
+from lillux.key_files import save_keypair
+from lillux.signing import generate_keypair
 from ryeos.app.output import Output
 from ryeos.cli.progress import StepList
-from ryeos.graph.pictures import dot, mermaid, picture_of
+from ryeos.graph.graphviz import dot
+from ryeos.graph.mermaid import mermaid
+from ryeos.graph.pictures import picture_of
 from ryeos.graph.reading import read_graph
-from ryeos.graph.run_log import run_place
+from ryeos.graph.run_places import run_place
 from ryeos.graph.runner import StepEvent
 from ryeos.graph.svg import svg
-from ryeos.run.threads import PARENT_VARIABLE
+from ryeos.run.threads.payload import PARENT_VARIABLE
 from tests.support.graph_runs import GraphGround, ground
 
 __all__ = ["ground"]

@@ -174,7 +174,7 @@ def test_what_is_exchanged_after_the_comparison_is_not_started(
             write(place, '#!/usr/bin/env node\nmodule.exports = "evil"; process.exit(3);\n', 0o755)
 
     assert places
-    _exchange_before(monkeypatch, "ryeos.run.command.command_of", exchange)
+    _exchange_before(monkeypatch, "ryeos.run.process_call.command_of", exchange)
 
     assert told(ready)["from"] == HONEST
 
@@ -483,7 +483,7 @@ def test_a_copied_python_is_started_from_the_bytes_that_were_compared(
                 one.unlink()
                 write(one, "#!/bin/sh\nexit 3\n", 0o755)
 
-    for place in ("ryeos.run.command.command_of", "ryeos.run.functions.spawn"):
+    for place in ("ryeos.run.process_call.command_of", "ryeos.run.function_worker.spawn"):
         _exchange_before(monkeypatch, place, exchange)
 
     said = told_by_python(workspace)

@@ -10,8 +10,8 @@ import pytest
 
 from lillux.process.model import Command
 from ryeos.items.refs import Space
-from ryeos.run.command import command_of as original
 from ryeos.run.model import Invocation
+from ryeos.run.process_call import command_of as original
 from tests.support.command_line import CommandLine
 from tests.support.programs import require_program
 

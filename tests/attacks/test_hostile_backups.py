@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lillux.digests import sha256_hex
-from lillux.store_files import ObjectKind
+from lillux.store_layout import ObjectKind
 from rye_services.node.store.objects import UserStores
 from rye_services.operations.cli import main
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lillux.store import Store
-from lillux.store_files import ObjectChangedError, RefNameError
+from lillux.store_errors import ObjectChangedError, RefNameError
 from rye_services.node.store.bucket_store import BucketStores
 from rye_services.node.store.objects import UserStores
 from rye_services.node.store.packs import MemoryPacks

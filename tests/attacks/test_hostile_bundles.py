@@ -8,8 +8,8 @@ import pytest
 from lillux.digests import sha256_hex
 from ryeos.items.refs import Kind, Space
 from ryeos.trust.bundles import MANIFEST_FORM
-from ryeos.trust.keys import SigningKey
 from ryeos.trust.signature import SignedText
+from ryeos.trust.signing_key import SigningKey
 from tests.support.bundles import Publisher, echo_tool
 from tests.support.command_line import CommandLine
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from ryeos.items.directives import parse_directive
 from ryeos.items.header_values import MetadataError
 from ryeos.items.headers import PARSERS, parse_header
-from ryeos.items.markdown import parse_directive, parse_knowledge
+from ryeos.items.knowledge import parse_knowledge
 
 MANY = 100_000
 CPU_LIMIT_S = 4.0  # a text of this size takes milliseconds to a second; quadratic work, minutes

@@ -7,13 +7,16 @@ import pytest
 
 from lillux.values import replace
 from ryeos.items.errors import RyeError
+from ryeos.remote.difference import compare
 from ryeos.remote.pull import pull
-from ryeos.remote.push import compare, push
-from ryeos.remote.run import RemoteRun, execute, why_refused
+from ryeos.remote.push import push
+from ryeos.remote.run import RemoteRun, execute
+from ryeos.remote.run_outputs import why_refused
+from ryeos.sync.admission import InadmissibleError, problem_of, require_admissible
 from ryeos.sync.objects import ItemSource, SourceManifest
-from ryeos.sync.paths import InadmissibleError, problem_of, require_admissible
 from ryeos.sync.rules import rules_of
-from ryeos.sync.tree import StatTable, build_project_tree
+from ryeos.sync.stat_table import StatTable
+from ryeos.sync.tree import build_project_tree
 from tests.support.errors import coded
 from tests.support.memory_node import MemoryNode
 from tests.support.remote_project import RemoteProject

@@ -4,10 +4,11 @@ import json
 
 import pytest
 
-from lillux.digests import canonical_json
+from lillux.canonical_json import canonical_json
 from lillux.errors import LilluxError
 from ryeos.items.refs import Kind
-from ryeos.remote.requests import principal_id, verify_document
+from ryeos.remote.requests import principal_id
+from ryeos.remote.signed_documents import verify_document
 from ryeos.trust.signature import form_for, split
 from tests.support.registry import Account, Registry, item_text
 

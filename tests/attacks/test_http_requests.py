@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lillux.templating import Names
-from ryeos.run.http import http_plan
+from ryeos.run.http_config import http_plan
 from tests.support.http_servers import Exchange, Server
 from tests.support.workspace import Workspace
 

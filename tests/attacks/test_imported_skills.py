@@ -9,7 +9,7 @@ import pytest
 
 from ryeos.items.header_values import MetadataError
 from ryeos.items.refs import Kind, Reference, Space
-from ryeos.trust.skill_files import MAX_FILES
+from ryeos.trust.skill_folders import MAX_FILES
 from tests.support.command_line import CommandLine
 from tests.support.workspace import Workspace
 

@@ -9,7 +9,7 @@ from lillux.digests import sha256_hex
 from ryeos.app.review import review_of
 from ryeos.items.errors import ItemValidationError
 from ryeos.items.refs import Space
-from ryeos.trust.sign import read_item
+from ryeos.trust.sign_targets import read_item
 from tests.support.command_line import CommandLine
 from tests.support.programs import require_program
 from tests.support.workspace import Workspace

@@ -13,8 +13,8 @@ import pytest
 from lillux.process import ProcessManager
 from ryeos.items.errors import IntegrityError
 from ryeos.run.installed import InstalledTree
-from ryeos.run.packages import with_own_caches
-from ryeos.run.server_pins import ServerInstaller
+from ryeos.run.package_installer import with_own_caches
+from ryeos.run.server_packages import ServerInstaller
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="links, modes and rm")
 

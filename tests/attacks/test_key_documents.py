@@ -7,12 +7,7 @@ import pytest
 from lillux.signing import KeyPair, compute_key_digest, compute_key_fingerprint, generate_keypair
 from ryeos.items.errors import IntegrityError, UntrustedKeyError
 from ryeos.items.refs import PROJECT, USER, Space
-from ryeos.trust.store import (
-    document_path,
-    has_expired,
-    parse_key_document,
-    write_key_document,
-)
+from ryeos.trust.store import document_path, has_expired, parse_key_document, write_key_document
 from ryeos.trust.verify import VerifiedItem
 from tests.support.signed_files import put_key_document, seed_keypair, sign_partly, sign_text
 from tests.support.workspace import Workspace

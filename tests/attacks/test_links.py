@@ -10,11 +10,11 @@ import pytest
 
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
-from lillux.signing import save_keypair
+from lillux.key_files import save_keypair
 from ryeos.app.load import load
 from ryeos.app.sign import sign
-from ryeos.graph.recording import RunPage, write_page
-from ryeos.graph.run_log import run_place
+from ryeos.graph.run_pages import RunPage, write_page
+from ryeos.graph.run_places import run_place
 from ryeos.graph.run_store import RunIdentity, RunRecords
 from ryeos.items.errors import Answer, IntegrityError, SpecError
 from ryeos.items.refs import PROJECT, ItemRef, Kind, Space, parse_reference
@@ -22,11 +22,12 @@ from ryeos.mcp.results import tool_result
 from ryeos.remote.apply import FileChange, apply_changes
 from ryeos.remote.conflicts import OURS, ConflictFolder
 from ryeos.remote.pull import MergedRuns
-from ryeos.remote.registry_items import LockEntry, RegistryLock
-from ryeos.remote.run import Outputs, write_outputs
+from ryeos.remote.registry_lock import LockEntry, RegistryLock
+from ryeos.remote.run_outputs import Outputs, write_outputs
 from ryeos.run.http_sinks import StreamConfig, StreamDestination, open_sinks
-from ryeos.run.thread_registry import ThreadRegistry, write_document
-from ryeos.run.threads import Thread, threads_place
+from ryeos.run.threads.place import threads_place
+from ryeos.run.threads.registry import ThreadRegistry, write_document
+from ryeos.run.threads.thread import Thread
 from ryeos.sync.objects import OutputsBundle
 from tests.support.command_line import CommandLine
 from tests.support.workspace import Workspace

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lillux.digests import compute_integrity
+from lillux.canonical_json import compute_integrity
 from ryeos.sync.objects import SourceManifest
 from ryeos.sync.paths import UnsafeManifestError, require_safe_paths, safe_target
 from tests.support.node import Node

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ryeos.items.refs import ItemRef, Kind
-from ryeos.mcp.listing import item_uri, parse_uri
+from ryeos.mcp.uris import item_uri, parse_uri
 from tests.support.mcp_conversation import ELICITATION, Conversation
 from tests.support.workspace import Workspace
 

@@ -11,7 +11,7 @@ import pytest
 from lillux.errors import LilluxError
 from lillux.signing import generate_keypair
 from ryeos.items.errors import ChainError, IntegrityError, UnsignedError, UntrustedKeyError
-from ryeos.run.engine import ExecutionLog
+from ryeos.run.execution_log import ExecutionLog
 from ryeos.run.model import ExecutionRequest
 from tests.support.http_servers import Exchange, Server
 from tests.support.mcp_servers import ODD_SERVER

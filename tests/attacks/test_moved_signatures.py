@@ -6,8 +6,9 @@ import pytest
 
 from ryeos.items.errors import IntegrityError, SignatureFormatError, UnsignedError
 from ryeos.items.refs import Kind
-from ryeos.trust.keys import SigningKey, upgrade_own_key
+from ryeos.trust.keys import upgrade_own_key
 from ryeos.trust.signature import content_hash
+from ryeos.trust.signing_key import SigningKey
 from ryeos.trust.verify import Verifier
 from tests.support.signed_files import DIRECTIVE_BLOCK, Shelf, sign_text
 from tests.support.workspace import Workspace

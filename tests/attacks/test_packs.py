@@ -10,7 +10,7 @@ import pytest
 
 from lillux.digests import sha256_hex
 from lillux.store import Store
-from lillux.store_files import MIN_PIECES, ObjectKind
+from lillux.store_layout import MIN_PIECES, ObjectKind
 from rye_services.node.store.objects import KnownItems, PutResult, Usage, find_present, put_entries
 from tests.support.databases import made_database
 

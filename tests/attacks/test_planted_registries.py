@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from lillux.background import start_token
+from lillux.process.states import start_token
 from ryeos.items.errors import RyeError
-from ryeos.run.thread_control import ThreadLog
-from ryeos.run.thread_registry import ThreadRegistry
-from ryeos.run.threads import RunnerSeals, Thread, ThreadRunner, UnknownRunnerError
+from ryeos.run.threads.errors import UnknownRunnerError
+from ryeos.run.threads.log import ThreadLog
+from ryeos.run.threads.registry import ThreadRegistry
+from ryeos.run.threads.seals import RunnerSeals, ThreadRunner
+from ryeos.run.threads.thread import Thread
 from tests.support.command_line import CommandLine
 from tests.support.errors import coded
 from tests.support.workspace import Workspace

@@ -10,7 +10,7 @@ from lillux.values import replace
 from rye_services.settings import read_settings
 from ryeos.items.errors import RyeError
 from ryeos.items.rights import LOOPBACK, Rights
-from ryeos.run.confinement import policy_of
+from ryeos.run.sandbox_policy import policy_of
 from tests.support.node import Node, node_at, until_killed
 from tests.support.remote_projects import RemoteProject
 from tests.support.workspace import Workspace

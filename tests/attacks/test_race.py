@@ -15,7 +15,8 @@ from lillux.cancellation import Cancellation
 from lillux.process import ProcessManager
 from lillux.process.model import Command, Outcome
 from ryeos.items.refs import Space
-from ryeos.run.functions import Function, FunctionHost
+from ryeos.run.function_worker import Function
+from ryeos.run.functions import FunctionHost
 from ryeos.run.model import ExecutionRequest, Invocation
 from tests.support.node_tools import node_source
 from tests.support.programs import require_program

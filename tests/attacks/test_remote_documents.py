@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.remote.requests import IdentityError, RequestSignatureError, parse_headers, read_identity
-from ryeos.remote.secrets import EnvelopeError, open_envelope
+from ryeos.remote.envelopes import EnvelopeError, open_envelope
+from ryeos.remote.identity import IdentityError, read_identity
+from ryeos.remote.requests import RequestSignatureError, parse_headers
 from tests.support.wire_vectors import BOX_PRIVATE, NODE, VECTORS
 
 IDENTITY, ENVELOPE = VECTORS["identity_document"], VECTORS["sealed_envelope"]["envelope"]

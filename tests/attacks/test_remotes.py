@@ -8,16 +8,13 @@ from lillux.sealing import generate_box_pair
 from lillux.signing import generate_keypair
 from ryeos.items.errors import RyeError, UntrustedKeyError
 from ryeos.items.refs import USER
+from ryeos.remote.identity import identity_document, read_identity
 from ryeos.remote.pins import PinMismatchError, Pins
 from ryeos.remote.registry import registries_of
-from ryeos.remote.requests import identity_document, read_identity
-from ryeos.remote.settings import (
-    CONFIG_PATH,
-    Remotes,
-    RemotesFile,
-    read_remotes,
-)
-from ryeos.trust.keys import SigningKey
+from ryeos.remote.remote_values import CONFIG_PATH
+from ryeos.remote.remotes_file import RemotesFile
+from ryeos.remote.settings import Remotes, read_remotes
+from ryeos.trust.signing_key import SigningKey
 from tests.support.errors import coded
 from tests.support.signed_files import put_key_document
 from tests.support.workspace import Workspace

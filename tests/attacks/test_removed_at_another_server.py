@@ -14,7 +14,7 @@ import pytest
 from lillux.signing import compute_key_fingerprint, generate_keypair
 from packing.local_cluster import COMMAND
 from rye_services.people.credentials import EVERYTHING
-from ryeos.remote.requests import encode_public_key
+from ryeos.remote.identity import encode_public_key
 from tests.support.clusters import TestedCluster, running_cluster
 from tests.support.endings import wait_until
 from tests.support.node import Node, User

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lillux.beneath import LinkOnTheWayError
-from lillux.sandbox import landlock_version
+from lillux.landlock import landlock_version
 from lillux.seccomp import can_filter
 from lillux.supervisor import can_supervise
 from ryeos.run.model import ExecutionRequest

@@ -12,7 +12,7 @@ from lillux.errors import LilluxError
 from lillux.signing import generate_keypair
 from lillux.supervisor import can_supervise
 from ryeos.remote.replies import RemoteExecution
-from ryeos.remote.run import node_statement
+from ryeos.remote.run_answers import node_statement
 from tests.support.node import Node
 from tests.support.remote_projects import RemoteProject
 from tests.support.workspace import Workspace
@@ -132,7 +132,7 @@ def other_payload(result: dict[str, Any]) -> None:
 
 
 def other_key(result: dict[str, Any]) -> None:
-    from ryeos.remote.requests import encode_public_key
+    from ryeos.remote.identity import encode_public_key
 
     result["receipt"]["key"]["public_key"] = encode_public_key(generate_keypair().public_pem)
 

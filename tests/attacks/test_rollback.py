@@ -10,8 +10,8 @@ from lillux.signing import compute_key_digest
 from ryeos.app.sign import follow
 from ryeos.items.refs import ItemRef, Kind
 from ryeos.run.model import ExecutionRequest
-from ryeos.trust.keys import SigningKey
 from ryeos.trust.sign import Signer
+from ryeos.trust.signing_key import SigningKey
 from ryeos.trust.versions import Edition
 from tests.support.workspace import Workspace
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lillux.http.forwarder import Forwarder, Hosts
-from lillux.sandbox import landlock_version
+from lillux.landlock import landlock_version
 from lillux.seccomp import HARDENED, can_filter, number_of
 from lillux.supervisor import can_supervise
 from ryeos.run.functions import FunctionHost

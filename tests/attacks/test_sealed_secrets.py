@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ryeos.remote.secrets import FOR_EXECUTION, FOR_VAULT, seal_secrets
+from ryeos.remote.envelopes import FOR_EXECUTION, FOR_VAULT, seal_secrets
 from tests.support.node import Node, User
 
 pytest_plugins = ("tests.support.node",)

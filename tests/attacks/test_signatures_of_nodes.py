@@ -9,21 +9,16 @@ from typing import Any
 
 import pytest
 
-from lillux.digests import canonical_json, sha256_hex
+from lillux.canonical_json import canonical_json
+from lillux.digests import sha256_hex
 from lillux.sealing import generate_box_pair
 from lillux.signing import generate_keypair, verify_signature
 from ryeos.items.refs import Kind
-from ryeos.remote.requests import (
-    SIGNATURE_KEY,
-    IdentityError,
-    decode_public_key,
-    identity_document,
-    new_nonce,
-    read_identity,
-    string_to_sign,
-)
-from ryeos.trust.keys import SigningKey
+from ryeos.remote.identity import IdentityError, decode_public_key, identity_document, read_identity
+from ryeos.remote.requests import new_nonce, string_to_sign
+from ryeos.remote.signed_documents import SIGNATURE_KEY
 from ryeos.trust.signature import Signature, SignedText, form_for, split
+from ryeos.trust.signing_key import SigningKey
 from tests.support.node import Node
 from tests.support.remote_projects import RemoteProject
 from tests.support.workspace import Workspace

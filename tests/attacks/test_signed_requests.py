@@ -9,17 +9,16 @@ from hypothesis import strategies as st
 
 from lillux.digests import sha256_hex
 from lillux.signing import generate_keypair
+from ryeos.remote.identity import IdentityError, read_identity
 from ryeos.remote.requests import (
     HEADERS,
-    IdentityError,
     RequestSignatureError,
-    read_identity,
-    sign_document,
     sign_request,
     string_to_sign,
     verify_request_signature,
 )
-from ryeos.trust.keys import SigningKey
+from ryeos.remote.signed_documents import sign_document
+from ryeos.trust.signing_key import SigningKey
 from tests.support.wire_vectors import CALLER, NODE, VECTORS
 
 AUDIENCE = f"fp:{NODE.fingerprint}"

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ryeos.items.refs import Kind
+from ryeos.trust.audit import targets_in_spaces
 from ryeos.trust.resolver import locations
-from ryeos.trust.sign import targets_in_spaces
 from tests.support.signing_process import SigningProcess
 from tests.support.workspace import Workspace
 

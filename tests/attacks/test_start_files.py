@@ -21,7 +21,7 @@ import pytest
 
 from ryeos.items.errors import IntegrityError
 from ryeos.trust.approvals import ProjectApproval, parts_of, read_part
-from ryeos.trust.keys import SigningKey
+from ryeos.trust.signing_key import SigningKey
 from ryeos.trust.start_files import imported_names
 from tests.support.executables import make_program
 from tests.support.workspace import Workspace
@@ -448,7 +448,7 @@ def test_a_start_uses_the_bytes_that_were_compared(
     workspace.project.sign(workspace.project.tool("mine/t", TELLS, executor=executor))
     workspace.approve()
     expected = _told(workspace)
-    for place in ("ryeos.run.command.command_of", "ryeos.run.functions.spawn"):
+    for place in ("ryeos.run.process_call.command_of", "ryeos.run.function_worker.spawn"):
         _exchange_before(monkeypatch, place, lambda: EXCHANGED[change](project))
 
     assert _told(workspace) == expected

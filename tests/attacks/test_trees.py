@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from ryeos.items.errors import RyeError
-from ryeos.sync.paths import SkippedFile
 from ryeos.sync.rules import read_rules, rules_of
-from ryeos.sync.tree import StatTable, build_project_tree, build_user_tree
+from ryeos.sync.stat_table import StatTable
+from ryeos.sync.tree import build_project_tree, build_user_tree
+from ryeos.sync.tree_walk import SkippedFile
 from tests.support.errors import coded
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")

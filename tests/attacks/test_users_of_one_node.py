@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lillux.files import locked
+from lillux.file_locks import locked
 from lillux.namespaces import Apart, closed_folder, obstacle
 from lillux.shares import open_shares
 from lillux.uids import UidRange, become, obstacle_to

@@ -13,12 +13,12 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from lillux.mediation import MAX_COPIED
-from lillux.sandbox import landlock_version
+from lillux.dotenv_files import NEVER_FROM_DOTENV
+from lillux.landlock import landlock_version
+from lillux.mediation.changes import MAX_COPIED
 from lillux.seccomp import HARDENED, TRACING, can_filter, number_of
 from lillux.supervisor import can_supervise
 from lillux.values import replace
-from lillux.variables import NEVER_FROM_DOTENV
 from ryeos.items.errors import SpecError
 from ryeos.items.places import CODE_VARIABLES as CODE_NAMES
 from ryeos.items.refs import PROJECT, Space

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from lillux.landlock import landlock_version
 from lillux.process.stillness import can_stop
-from lillux.sandbox import landlock_version
 from ryeos.items.refs import parse_reference
 from ryeos.run.functions import FunctionHost
 from ryeos.run.model import ExecutionRequest

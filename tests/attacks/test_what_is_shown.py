@@ -10,12 +10,12 @@ import pytest
 
 from lillux.digests import sha256_hex
 from lillux.files import FileChangedError
-from lillux.signing import save_keypair
+from lillux.key_files import save_keypair
 from ryeos.app.proposals import Proposals
 from ryeos.app.review import review_of, signed_last
 from ryeos.app.sign import follow, signing
 from ryeos.items.refs import PROJECT, USER, ItemRef, Kind, Space
-from ryeos.trust.sign import ReadItem, SignTarget, read_item
+from ryeos.trust.sign_targets import ReadItem, SignTarget, read_item
 from tests.support.command_line import CommandLine
 from tests.support.exchanged_file import exchanged
 from tests.support.mcp_conversation import ELICITATION, Conversation

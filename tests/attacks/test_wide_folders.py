@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from lillux.sandbox import landlock_version
+from lillux.landlock import landlock_version
 from lillux.seccomp import can_filter
 from lillux.supervisor import can_supervise
 from tests.support.workspace import Workspace

@@ -8,7 +8,7 @@ import pytest
 
 from lillux.schema import violations
 from ryeos.items.refs import Kind
-from ryeos.trust.file_types import extract
+from ryeos.trust.extractors import extract
 from tests.support.workspace import BUNDLE_SOURCE
 
 TOOLS = BUNDLE_SOURCE / "tools"

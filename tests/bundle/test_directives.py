@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ryeos.items.markdown import parse_directive
+from ryeos.items.directives import parse_directive
 from tests.support.built import ROOT, Machine
 
 DIRECTIVES = ROOT / "bundle.ai" / "directives"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.items.markdown import parse_knowledge
+from ryeos.items.knowledge import parse_knowledge
 from ryeos.items.refs import Kind, Space
 from ryeos.mcp.hints import COMMAND
 from tests.support.built import ROOT, Machine

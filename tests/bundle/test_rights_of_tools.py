@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lillux.sandbox import landlock_version
+from lillux.landlock import landlock_version
 from lillux.seccomp import can_filter
 from ryeos.items.headers import parse_header
 from ryeos.items.rights import ANYTHING, Rights

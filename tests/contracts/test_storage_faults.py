@@ -10,7 +10,8 @@ import pytest
 
 from lillux.digests import sha256_hex
 from lillux.store import Durability
-from lillux.store_files import ObjectChangedError, ObjectKind
+from lillux.store_errors import ObjectChangedError
+from lillux.store_layout import ObjectKind
 from rye_services.node.store.bucket_store import BucketStore, BucketStores
 from rye_services.node.store.packs import MemoryPacks
 from rye_services.storage.object_storage import ObjectStorageError, ObstoreBucket

@@ -8,17 +8,13 @@ import pytest
 
 from lillux.digests import sha256_hex
 from lillux.store import Durability, Store
-from lillux.store_files import (
-    DigestError,
-    ObjectChangedError,
-    ObjectKind,
-    ObjectMissingError,
-)
+from lillux.store_errors import DigestError, ObjectChangedError, ObjectMissingError
+from lillux.store_layout import ObjectKind
 from rye_services.node.store.bucket_store import BucketStore, BucketStores
 from rye_services.node.store.packs import MemoryPacks, PackCache, PackFiles
 from rye_services.storage.object_storage import Bucket, ObjectStorageError
+from ryeos.sync.contents import ContentStore
 from ryeos.sync.garbage import collect_garbage
-from ryeos.sync.objects import ContentStore
 from tests.support.databases import made_database
 from tests.support.object_storage import FailingBucket, bucket_of, memory_bucket, versity
 

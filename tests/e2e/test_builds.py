@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from lillux.files import locked
-from lillux.signing import compute_key_fingerprint, generate_keypair, save_keypair
-from packing.modules import MINORS
-from packing.wheels import PLATFORMS
+from lillux.file_locks import locked
+from lillux.key_files import save_keypair
+from lillux.signing import compute_key_fingerprint, generate_keypair
+from packing.interpreters import MINORS
+from packing.platforms import PLATFORMS
 from tests.support.built import ANY_BUILD_S, BASE_PYTHON, PACKED, ROOT, Machine, build_pyz, run
 from tests.support.other_pythons import builder
 from tests.support.programs import require_program

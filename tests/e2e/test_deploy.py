@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from rye_services.settings import read_settings
-from ryeos.remote.requests import read_identity
+from ryeos.remote.identity import read_identity
 from tests.support.built import BASE_PYTHON, Machine
 from tests.support.environments import STRANGER, shared_file
 from tests.support.node import running_node

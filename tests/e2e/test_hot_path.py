@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from packing.modules import STARTS, hot_modules, imported, is_from_source, modules
+from packing.hot_path import STARTS, hot_modules, imported
+from packing.modules import is_from_source, modules
 from tests.support.built import BASE_PYTHON, ROOT, Machine
 from tests.support.other_pythons import require_python
 

@@ -15,7 +15,7 @@ from lillux.uids import obstacle_to
 from rye_services.settings import DEFAULT_UIDS
 from rye_services.storage.database import REVISION
 from ryeos import __version__
-from ryeos.remote.requests import read_identity
+from ryeos.remote.identity import read_identity
 from tests.support.built import BASE_PYTHON, ROOT, Machine, run
 from tests.support.node import Node, running_node
 from tests.support.other_pythons import require_python

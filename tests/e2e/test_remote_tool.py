@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lillux.signing import load_keypair
-from ryeos.remote.secrets import open_envelope
+from lillux.key_files import load_keypair
+from ryeos.remote.envelopes import open_envelope
 from tests.support.node import Node
 from tests.support.workspace import PLAIN_ENV, ROOT
 

@@ -9,7 +9,7 @@ from zipfile import ZipFile
 import pytest
 
 from lillux.signing import compute_key_fingerprint, generate_keypair
-from packing.programs import NOTICES
+from packing.crates import NOTICES
 from tests.support.built import BASE_PYTHON, Machine, run
 from tests.support.environments import mounted
 from tests.support.programs import require_program

@@ -8,7 +8,7 @@ import pytest
 
 from lillux.signing import generate_keypair
 from ryeos import __version__
-from ryeos.trust.keys import SigningKey
+from ryeos.trust.signing_key import SigningKey
 from tests.support.built import BASE_PYTHON, Machine
 from tests.support.http_servers import Server
 

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from lillux.sandbox import landlock_version
+from lillux.landlock import landlock_version
 from lillux.supervisor import can_supervise
 from lillux.values import dataclass
 from tests.support.built import BASE_PYTHON

@@ -11,7 +11,7 @@ import pytest
 
 from lillux.digests import sha256_hex
 from lillux.store import Store
-from lillux.store_files import ObjectKind
+from lillux.store_layout import ObjectKind
 from tests.support.workspace import PLAIN_ENV, ROOT
 
 pytestmark = [pytest.mark.skipif(os.name == "nt", reason="kills as POSIX does"), pytest.mark.heavy]
@@ -21,7 +21,7 @@ _STORE = """
 import os, sys
 from lillux.digests import sha256_hex
 from lillux.store import Durability, Store
-from lillux.store_files import ObjectKind
+from lillux.store_layout import ObjectKind
 from pathlib import Path
 store = Store(Path(sys.argv[1]), levels=1)
 print("ready", flush=True)

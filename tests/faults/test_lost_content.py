@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lillux.store import Store
-from lillux.store_files import ObjectKind
+from lillux.store_layout import ObjectKind
 from rye_services.node.store.objects import UserStores
 from tests.support.node import Node
 from tests.support.remote_client import Client, files_there, history

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from lillux.digests import canonical_json, sha256_hex
-from ryeos.sync.entries import START, end_of
+from lillux.canonical_json import canonical_json
+from lillux.digests import sha256_hex
+from ryeos.sync.framed_entries import START, end_of
 from ryeos.sync.objects import SourceManifest
 from tests.support.node import Node, Reply, running_node
 from tests.support.node_proxy import Proxy, proxy_to

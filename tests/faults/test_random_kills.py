@@ -22,7 +22,7 @@ from threading import Event, Thread
 import pytest
 
 from rye_services.node.queue.rows import MOST_ATTEMPTS
-from ryeos.remote.secrets import seal_secrets
+from ryeos.remote.envelopes import seal_secrets
 from tests.support.databases import Cluster, children_of, database_url, mortal_cluster
 from tests.support.endings import wait_until
 from tests.support.node import Node, Reply, User, run_command

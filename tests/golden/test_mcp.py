@@ -9,9 +9,11 @@ import pytest
 
 from lillux.cancellation import Cancellation
 from lillux.jsonrpc import as_json
+from lillux.key_files import save_keypair
 from lillux.mcp_client.versions import CAPABILITIES_KEY, KNOWN, MODERN, VERSION_KEY
-from lillux.signing import compute_key_fingerprint, save_keypair
-from ryeos.app.verbs import OPTIONS, TOOLS, Parameter, Tool
+from lillux.signing import compute_key_fingerprint
+from ryeos.app.parameters import Parameter
+from ryeos.app.verbs import OPTIONS, TOOLS, Tool
 from ryeos.cli.session import own_program
 from ryeos.mcp.features import PROMPT_CHOICES, RyeFeatures, server
 from ryeos.mcp.protocol import McpSession

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from lillux import dsse
-from lillux.digests import compute_integrity, sha256_hex
+from lillux.canonical_json import compute_integrity
+from lillux.digests import sha256_hex
+from lillux.key_files import save_keypair
 from lillux.lockfile import (
     Lockfile,
     LockfileElement,
@@ -18,18 +20,17 @@ from lillux.lockfile import (
     dump_lockfile,
     parse_lockfile,
 )
-from lillux.signing import compute_key_digest, compute_key_fingerprint, save_keypair
-from ryeos.agent.journal import Ended, Start, described_answer
+from lillux.signing import compute_key_digest, compute_key_fingerprint
+from ryeos.agent.journal import described_answer
+from ryeos.agent.limits import Limits
 from ryeos.agent.messages import Answer, End, ToolCall, Usage
-from ryeos.agent.purse import Limits
 from ryeos.agent.records import AgentRecords
-from ryeos.graph.run_log import (
+from ryeos.agent.thread_state import Ended, Start
+from ryeos.graph.run_objects import (
     NodeInput,
     Receipt,
     RunSnapshot,
-    Transcript,
     node_input_object,
-    parse_transcript,
     receipt_object,
     receipt_of,
     result_object,
@@ -39,7 +40,11 @@ from ryeos.graph.run_log import (
     state_object,
     state_of,
 )
+from ryeos.graph.transcript import Transcript, parse_transcript
 from ryeos.items.refs import SYSTEM, Kind, Space
+from ryeos.remote.deliveries import delivery_headers, verify_delivery
+from ryeos.remote.envelopes import open_envelope
+from ryeos.remote.identity import identity_document, read_identity, succession_document
 from ryeos.remote.replies import (
     parse_reply,
     read_executed,
@@ -48,32 +53,23 @@ from ryeos.remote.replies import (
     read_push_terms,
     read_user_space,
 )
-from ryeos.remote.requests import (
-    delivery_headers,
-    identity_document,
-    parse_headers,
-    read_identity,
-    sign_document,
-    sign_request,
-    succession_document,
-    verify_delivery,
-    verify_document,
-    verify_request_signature,
-)
-from ryeos.remote.secrets import open_envelope
+from ryeos.remote.requests import parse_headers, sign_request, verify_request_signature
+from ryeos.remote.signed_documents import sign_document, verify_document
 from ryeos.run.receipt_key import ReceiptKey
-from ryeos.run.receipts import (
+from ryeos.run.receipt_log import ReceiptLog
+from ryeos.run.receipt_statements import (
     PAYLOAD_TYPE,
     Evidence,
-    ReceiptLog,
     predicate_of,
-    slsa_statement,
     start_of,
     statement,
     subject_of,
 )
-from ryeos.run.server_pins import read_package, read_pins
-from ryeos.sync.entries import ContentEntry, decode, encode, framed, read_entries
+from ryeos.run.server_packages import read_package
+from ryeos.run.server_pins import read_pins
+from ryeos.run.slsa import slsa_statement
+from ryeos.sync.entries import ContentEntry, decode, encode
+from ryeos.sync.framed_entries import framed, read_entries
 from ryeos.sync.objects import (
     ExecutionSnapshot,
     ItemSource,
@@ -87,8 +83,8 @@ from ryeos.sync.objects import (
     snapshot_of,
 )
 from ryeos.trust.bundles import MANIFEST_FORM, dump_manifest, verify_manifest
-from ryeos.trust.keys import SigningKey
 from ryeos.trust.signature import Identity, form_for, split
+from ryeos.trust.signing_key import SigningKey
 from ryeos.trust.store import parse_key_document, write_key_document
 from tests.support.bad_forms import Read, answers, bad_headers, bad_texts, bad_values
 from tests.support.golden import compare

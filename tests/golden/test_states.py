@@ -7,8 +7,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from ryeos.items.refs import Kind
-from ryeos.trust.keys import SigningKey
 from ryeos.trust.signature import Identity, form_for, split
+from ryeos.trust.signing_key import SigningKey
 from tests.golden import states
 from tests.support.command_line import CommandLine
 from tests.support.golden import Names, compare, transcript

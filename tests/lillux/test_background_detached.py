@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from lillux.background import end_process, is_alive, start_detached
+from lillux.background import start_detached
 from lillux.errors import ConfigurationError, FileSystemError
+from lillux.process.ending import end_process
 from lillux.process.model import ProgramNotFoundError
+from lillux.process.states import is_alive
 from tests.support.children import Lifeline
 from tests.support.endings import wait_until
 

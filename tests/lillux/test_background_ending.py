@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from lillux.background import StartedProcess, end_process, is_alive, start_detached
+from lillux.background import StartedProcess, start_detached
 from lillux.errors import ConfigurationError
+from lillux.process.ending import end_process
+from lillux.process.states import is_alive
 from tests.support.children import Lifeline
 from tests.support.endings import wait_until, zombie
 

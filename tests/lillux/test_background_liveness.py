@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from lillux.background import is_alive, look, start_token
+from lillux.process.states import is_alive, process_state, start_token
 from tests.support.endings import zombie
 
 
@@ -62,7 +62,7 @@ def test_a_name_with_parentheses_and_spaces_is_no_field() -> None:
 
 
 def test_two_calls_of_ps_agree_where_there_is_no_proc() -> None:
-    first, second = (look(os.getpid(), "darwin") for _ in range(2))
+    first, second = (process_state(os.getpid(), "darwin") for _ in range(2))
 
     assert first is not None
     assert first == second
@@ -74,7 +74,7 @@ def test_ps_shows_no_process_that_is_gone() -> None:
     with subprocess.Popen(["true"]) as process:
         pass
 
-    assert look(process.pid, "darwin") is None
+    assert process_state(process.pid, "darwin") is None
 
 
 @pytest.mark.parametrize("pid", [-1, 0, 2**31, 2**40])

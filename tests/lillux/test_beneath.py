@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from lillux import beneath
 from lillux.beneath import LinkOnTheWayError, open_folder
 from lillux.errors import FileSystemError, UnsafePathError
+from lillux.file_locks import locked
 from lillux.files import (
     FileChangedError,
     create_file,
-    locked,
     make_directory,
     open_file,
     prepare_write,

@@ -11,20 +11,12 @@ import pytest
 
 from lillux.attempts import Attempt
 from lillux.errors import UnsafePathError
+from lillux.folder_restrictions import Access, FolderRestrictions
+from lillux.landlock import landlock_version, open_real
 from lillux.process import ProcessManager
-from lillux.process.children import bubblewrap, spawn, started_words
 from lillux.process.model import Command
-from lillux.sandbox import (
-    Access,
-    Confinement,
-    FolderRestrictions,
-    landlock_version,
-    loaders_of,
-    obstacle,
-    open_real,
-    program_places,
-    system_places,
-)
+from lillux.process.spawn import bubblewrap, spawn, started_words
+from lillux.sandbox import Confinement, obstacle
 from lillux.seccomp import (
     HARDENED,
     Addresses,
@@ -37,6 +29,7 @@ from lillux.seccomp import (
     supervised_calls,
 )
 from lillux.supervisor import can_supervise
+from lillux.system_places import loaders_of, program_places, system_places
 from tests.support.programs import unavailable
 from tests.support.workspace import ROOT
 
@@ -442,7 +435,7 @@ def test_a_kernel_without_openat2_walks_a_path_without_links(
 ) -> None:
     (tmp_path / "a/b").mkdir(parents=True)
     (tmp_path / "l").symlink_to("a")
-    monkeypatch.setattr("lillux.sandbox._OPEN_WITHOUT_LINKS", 999)  # ENOSYS
+    monkeypatch.setattr("lillux.landlock._OPEN_WITHOUT_LINKS", 999)  # ENOSYS
 
     found = open_real(tmp_path / "a/b")
 
@@ -602,13 +595,13 @@ def test_what_lies_beside_a_kept_folder_is_written_without_a_supervisor(tmp_path
     for name in ("beside", "kept"):
         (tmp_path / name).mkdir()
     text = (
-        "import sys; from pathlib import Path; import lillux.sandbox as sandbox\n"
+        "import sys; from pathlib import Path; from lillux import landlock, sandbox\n"
         f"folder = Path({str(tmp_path)!r})\n"
         "mediated = sandbox.Mediation((folder,), (folder / 'kept',))\n"
         "wanted = sandbox.Confinement(writable=(), mediated=mediated)\n"
-        "rules = wanted._ruleset(sandbox.landlock_version())\n"
-        "sandbox._libc().prctl(38, 1, 0, 0, 0)\n"
-        "assert sandbox._call(446, rules, 0) == 0\n"
+        "rules = wanted._ruleset(landlock.landlock_version())\n"
+        "landlock.c_library().prctl(38, 1, 0, 0, 0)\n"
+        "assert landlock.system_call(446, rules, 0) == 0\n"
         "for name in ('beside', 'kept', '.'):\n"
         "    try: (folder / name / 'x').write_text('x')\n"
         "    except PermissionError: print(name)\n"

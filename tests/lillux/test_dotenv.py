@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.variables import (
+from lillux.dotenv_files import (
     MAX_DOTENV_BYTES,
     MAX_WARNINGS,
     NEVER_FROM_DOTENV,

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.text import edit_distance, likely_meant
+from lillux.spelling import edit_distance, likely_meant
 
 WORDS = st.text("abc", max_size=8)
 

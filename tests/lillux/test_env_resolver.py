@@ -8,14 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from lillux.env_resolver import EnvResolver, ResolvedEnv, _expand, child_environment
 from lillux.errors import ConfigurationError
-from lillux.interpreters import (
-    EnvResolver,
-    MissingInterpreter,
-    ResolvedEnv,
-    _expand,
-    child_environment,
-)
+from lillux.interpreters import MissingInterpreter
 from tests.support.executables import make_program
 from tests.support.scripted_process import Answer, ScriptedProcess
 

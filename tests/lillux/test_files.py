@@ -8,21 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from lillux.contained_paths import is_inside, safe_join
 from lillux.errors import FileSystemError, UnsafePathError
+from lillux.file_locks import LockTimeoutError, locked
 from lillux.files import (
     FileChangedError,
     FileTooLargeError,
-    LockTimeoutError,
     create_file,
     file_system_error,
     is_directory,
-    is_inside,
-    locked,
     make_directory,
     prepare_write,
     read_bytes,
     replace_together,
-    safe_join,
     write_atomic,
 )
 
@@ -427,7 +425,7 @@ def test_only_a_folder_counts_as_a_directory(tmp_path: Path) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from lillux.files import locked
+from lillux.file_locks import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.digests import (
+from lillux.canonical_json import (
     CanonicalJsonError,
     canonical_json,
     compute_integrity,
     json_pointer,
-    sha256_hex,
 )
+from lillux.digests import sha256_hex
 
 JSON_VALUES = st.recursive(
     st.none()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.errors import ConfigurationError, LilluxError
-from lillux.interpreter_searches import SearchEnvironment, either, find_on_path
+from lillux.interpreter_searches import SearchEnvironment
 from lillux.interpreters import (
     SEARCHES,
     InterpreterResult,
@@ -20,6 +20,7 @@ from lillux.interpreters import (
 )
 from lillux.process import ProcessManager
 from lillux.process.model import ProcessRunner, SpawnError
+from lillux.program_files import either, find_on_path
 from tests.support.executables import make_program
 from tests.support.scripted_process import Answer, ScriptedProcess
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.json_edits import MAX_DEPTH, Dialect, TextSyntaxError, parse
+from lillux.jsonc import MAX_DEPTH, Dialect, TextSyntaxError, parse
 
 TREES = st.recursive(
     st.none()

@@ -7,14 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.json_edits import (
-    Dialect,
-    TextStructureError,
-    TextSyntaxError,
-    parse,
-    remove_member,
-    set_member,
-)
+from lillux.json_edits import remove_member, set_member
+from lillux.jsonc import Dialect, TextStructureError, TextSyntaxError, parse
 
 PATH = ("servers", "rye")
 ENTRY = {"command": "/usr/bin/python3", "args": ["/home/me/rye.pyz", "mcp"]}

@@ -5,16 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from lillux.process.children import started_words
+from lillux.folder_restrictions import Access, FolderRestrictions
+from lillux.landlock import confine, landlock_version
 from lillux.process.model import Command
-from lillux.sandbox import Access, Confinement, FolderRestrictions, confine, landlock_version
+from lillux.process.spawn import started_words
+from lillux.sandbox import Confinement
 
 needs_landlock = pytest.mark.skipif(not landlock_version(), reason="this system has no Landlock")
 
 CODE = """
 import sys
 from pathlib import Path
-from lillux.sandbox import confine
+from lillux.landlock import confine
 
 assert confine(map(Path, sys.argv[1].split(":")), map(Path, sys.argv[2].split(":")))
 exec(sys.stdin.read())
@@ -149,7 +151,8 @@ import subprocess, sys, time
 from pathlib import Path
 from lillux.process import ProcessManager
 from lillux.process.model import Command
-from lillux.sandbox import Access, Confinement, FolderRestrictions
+from lillux.folder_restrictions import Access, FolderRestrictions
+from lillux.sandbox import Confinement
 
 home = Path(sys.argv[1])
 held_back = Confinement(withholding=FolderRestrictions(((home / "keys", Access.NONE),)))

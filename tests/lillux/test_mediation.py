@@ -16,16 +16,11 @@ from threading import Thread
 
 import pytest
 
-from lillux.mediation import WriteRules
+from lillux.folder_restrictions import Access, FolderRestrictions
+from lillux.mediation.write_rules import WriteRules
 from lillux.process import ProcessManager
 from lillux.process.model import Command
-from lillux.sandbox import (
-    Access,
-    Confinement,
-    FolderRestrictions,
-    Mediation,
-    obstacle,
-)
+from lillux.sandbox import Confinement, Mediation, obstacle
 from lillux.seccomp import number_of
 from tests.support.workspace import ROOT
 
@@ -865,7 +860,7 @@ print(subprocess.run([sys.executable, "-I", "-c", "print(1)"], capture_output=Tr
 
 
 def _loaders() -> Sequence[Path]:
-    from lillux.sandbox import loaders_of
+    from lillux.system_places import loaders_of
 
     return [Path(words[0]).resolve() for words in loaders_of(PYTHON)]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.signing import (
+from lillux.pem import (
     PemError,
     decode_private,
     decode_public,

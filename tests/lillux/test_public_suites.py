@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from lillux.json_edits import TextStructureError, TextSyntaxError
-from lillux.schema import REFUSED, SchemaError, violations
+from lillux.jsonc import TextStructureError, TextSyntaxError
+from lillux.schema import violations
+from lillux.schema_keywords import REFUSED, SchemaError
 from lillux.toml_edits import parse_toml, set_table
 from tests.support.programs import unavailable
 

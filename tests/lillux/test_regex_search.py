@@ -7,7 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lillux.text import PatternError, TextTooLongError, _search_all_at_once, compile_pattern, search
+from lillux.regex_search import TextTooLongError, _search_all_at_once, compile_pattern, search
+from lillux.regex_syntax import PatternError
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_such_a_path_is_taken_where_nothing_else_may_be_written(tmp_path: Path) 
     long.mkdir()
     text = (
         "import sys; from pathlib import Path\n"
-        "from lillux.run_folders import private_folder; from lillux.sandbox import confine\n"
+        "from lillux.run_folders import private_folder; from lillux.landlock import confine\n"
         f"if not confine([Path('/')], [Path({str(long)!r})]): sys.exit(77)\n"
         f"with private_folder({{'TMPDIR': {str(long)!r}}}) as folder: print(folder)\n"
     )

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from lillux.schema import SchemaError, with_defaults
+from lillux.schema import with_defaults
+from lillux.schema_keywords import SchemaError
 
 
 def test_absent_keys_get_their_defaults_at_any_depth() -> None:

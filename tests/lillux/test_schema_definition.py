@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from lillux.schema import SchemaError, schema_from_parameter_list, validate_schema, violations
+from lillux.schema import schema_from_parameter_list, validate_schema, violations
+from lillux.schema_keywords import SchemaError
 
 
 def nested(levels: int) -> dict[str, Any]:

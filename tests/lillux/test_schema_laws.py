@@ -10,7 +10,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator
 
-from lillux.schema import SchemaError, Violation, violations, with_defaults
+from lillux.schema import Violation, violations, with_defaults
+from lillux.schema_keywords import SchemaError
 
 pytestmark = pytest.mark.property
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.schema import SchemaError, violations
+from lillux.schema import violations
+from lillux.schema_keywords import SchemaError
 from lillux.schema_repair import readable_schema
 
 LETTERS = r"^[\p{L}]+$"

@@ -16,25 +16,25 @@ from nacl.bindings import crypto_sign_seed_keypair
 from lillux import ed25519
 from lillux.errors import ConfigurationError, FileSystemError, LilluxError
 from lillux.files import FileTooLargeError
-from lillux.signing import (
+from lillux.key_files import (
     KeyExistsError,
     KeyLockedError,
-    KeyMismatchError,
     KeyNotFoundError,
+    exposed_key_files,
+    load_keypair,
+    save_keypair,
+    unprotected,
+)
+from lillux.pem import PemError, decode_private, encode_private
+from lillux.signing import (
+    KeyMismatchError,
     KeyPair,
-    PemError,
     SignatureVerifier,
     canonical_public_pem,
     compute_key_fingerprint,
-    decode_private,
-    encode_private,
-    exposed_key_files,
     generate_keypair,
-    load_keypair,
     public_pem_of,
-    save_keypair,
     sign_hash,
-    unprotected,
     verify_signature,
 )
 
@@ -421,7 +421,7 @@ def test_only_the_owner_can_read_a_saved_private_key(directory: Path, umask: int
     # In a process of its own: the umask belongs to all threads of this one.
     run_python(
         "import os; from pathlib import Path\n"
-        "from lillux.signing import KeyPair, save_keypair\n"
+        "from lillux.key_files import save_keypair; from lillux.signing import KeyPair\n"
         f"os.umask({umask})\n"
         f"save_keypair(Path({str(directory)!r}), KeyPair({PRIVATE_PEM!r}, {PUBLIC_PEM!r}))"
     )
@@ -471,7 +471,7 @@ def test_a_full_disk_leaves_no_half_of_a_key(directory: Path, size_limit: int) -
     printed = run_python(
         "import resource; from pathlib import Path\n"
         "from lillux.errors import FileSystemError\n"
-        "from lillux.signing import KeyPair, save_keypair\n"
+        "from lillux.key_files import save_keypair; from lillux.signing import KeyPair\n"
         f"resource.setrlimit(resource.RLIMIT_FSIZE, ({size_limit}, resource.RLIM_INFINITY))\n"
         "try:\n"
         f"    save_keypair(Path({str(directory)!r}), KeyPair({PRIVATE_PEM!r}, {PUBLIC_PEM!r}))\n"

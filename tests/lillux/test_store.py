@@ -9,19 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.digests import CanonicalJsonError, canonical_json, sha256_hex
+from lillux.canonical_json import CanonicalJsonError, canonical_json
+from lillux.digests import sha256_hex
 from lillux.errors import FileSystemError
 from lillux.store import Durability, Store
-from lillux.store_files import (
+from lillux.store_errors import (
     DigestError,
     ObjectChangedError,
-    ObjectKind,
     ObjectMissingError,
     ObjectUnreadableError,
     RefNameError,
     RefUnreadableError,
     StoreLinkError,
 )
+from lillux.store_layout import ObjectKind
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "cas.json").read_text("utf-8"))
 EMPTY_BLOB = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"

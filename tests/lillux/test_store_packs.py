@@ -7,14 +7,8 @@ import pytest
 
 from lillux.digests import sha256_hex
 from lillux.store import Durability, Store
-from lillux.store_files import (
-    MIN_PIECES,
-    PACKED_BYTES,
-    ObjectChangedError,
-    ObjectKind,
-    ObjectMissingError,
-    StoreLinkError,
-)
+from lillux.store_errors import ObjectChangedError, ObjectMissingError, StoreLinkError
+from lillux.store_layout import MIN_PIECES, PACKED_BYTES, ObjectKind
 
 BLOB, OBJECT = ObjectKind.BLOB, ObjectKind.OBJECT
 MANY = [b"piece %d" % number for number in range(MIN_PIECES + 8)]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lillux.store import Durability, Store
-from lillux.store_files import ObjectKind
+from lillux.store_layout import ObjectKind
 
 
 @pytest.fixture

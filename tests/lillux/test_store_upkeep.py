@@ -9,15 +9,9 @@ import pytest
 
 from lillux.errors import FileSystemError
 from lillux.store import Durability, Store, StoredEntry
-from lillux.store_files import (
-    DigestError,
-    EarlyForce,
-    ObjectKind,
-    RefUnreadableError,
-    StoreLinkError,
-    force_file_system,
-    force_files,
-)
+from lillux.store_errors import DigestError, RefUnreadableError, StoreLinkError
+from lillux.store_forcing import EarlyForce, force_file_system, force_files
+from lillux.store_layout import ObjectKind
 
 links = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
 LONG_AGO = 1_000_000_000.0

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.json_edits import TextStructureError, TextSyntaxError
+from lillux.jsonc import TextStructureError, TextSyntaxError
 from lillux.toml_edits import parse_toml, remove_table, set_table, write_table
 
 PATH = ("mcp_servers", "rye")

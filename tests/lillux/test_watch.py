@@ -7,7 +7,8 @@ from threading import Thread
 
 import pytest
 
-from lillux.watch import TERMINAL_STATUSES, await_status, terminal_status, watch_folder
+from lillux.folder_watch import watch_folder
+from lillux.watch import TERMINAL_STATUSES, await_status, terminal_status
 from tests.support.threads_database import ThreadsDatabase
 
 

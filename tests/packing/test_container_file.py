@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from packing import BuildError
-from packing.deploy_trial import command, pairs, read_container_file
+from packing.container_file import command, pairs, read_container_file
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from packing.programs import Crate, linked_crates, notices_text, spdx
+from packing.crates import Crate, linked_crates, notices_text, spdx
 from tests.support.programs import require_program
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,7 +5,7 @@ import pytest
 from lillux.signing import generate_keypair
 from packing.signed_bundle import Edition, selected, stage_bundle
 from ryeos.trust.bundles import CORE_ID, EMBEDDED_ID, embedded_bundle
-from ryeos.trust.keys import SigningKey
+from ryeos.trust.signing_key import SigningKey
 from tests.support.workspace import BUNDLE_SOURCE, ROOT, fixed_clock
 
 

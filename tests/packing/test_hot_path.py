@@ -1,4 +1,4 @@
-from packing.modules import LIST, STARTS, hot_blocks, hot_modules, written
+from packing.hot_path import LIST, STARTS, hot_blocks, hot_modules, written
 
 
 def test_the_list_is_read_as_it_is_written() -> None:

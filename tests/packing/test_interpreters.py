@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from packing.modules import MINORS, _installed_pythons, _version, interpreters
+from packing.interpreters import MINORS, _installed_pythons, _version, interpreters
 from tests.support.executables import make_program
 
 

@@ -6,7 +6,7 @@ from zipfile import ZipFile
 import pytest
 
 from packing import BuildError
-from packing.wheels import NativeFile, _natives_in, _Pieces, _problem, _stripped
+from packing.natives import NativeFile, _natives_in, _Pieces, _problem, _stripped
 from zipboot.places import digest_of
 
 

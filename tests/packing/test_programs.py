@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from packing.build_time import VARIABLE
+from packing.platforms import PLATFORMS
 from packing.programs import (
     WORKSPACE,
     NativeProgram,
@@ -13,7 +14,6 @@ from packing.programs import (
     file_name,
     programs_part,
 )
-from packing.wheels import PLATFORMS
 from zipboot.places import digest_of
 
 PROGRAMS = (NativeProgram("a", b"one" * 100), NativeProgram("b", b"two" * 100))

@@ -8,18 +8,9 @@ import pytest
 from lillux.signing import generate_keypair
 from packing import BuildError
 from packing.build_time import BuildTime
-from packing.release import (
-    SIGNATURES,
-    SUMS,
-    Source,
-    all_files,
-    differences,
-    make_release,
-    prepare,
-    rebuild,
-    released_version,
-    source_of,
-)
+from packing.release import SIGNATURES, SUMS, make_release, rebuild
+from packing.release_build import Source, all_files, differences, source_of
+from packing.release_number import prepare, released_version
 from packing.signed_bundle import SIGNATURES_VARIABLE, publisher_key, read_signatures
 from tests.support.built import ROOT
 

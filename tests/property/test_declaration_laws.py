@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ryeos.items.declarations import unread_declarations
 from ryeos.items.header_values import MetadataError
-from ryeos.items.headers import parse_python
+from ryeos.items.python_headers import parse_python
 from ryeos.items.refs import Kind
 
 pytestmark = pytest.mark.property

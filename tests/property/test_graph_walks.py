@@ -5,9 +5,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.graph.commands import Act, CallResult, NodeDone, Position
+from ryeos.graph.call_results import unwrapped
+from ryeos.graph.commands import Act, CallResult, NodeDone
 from ryeos.graph.model import Graph
-from ryeos.graph.walk import unwrapped
+from ryeos.graph.progress import Position
 from tests.support.graph_walks import CANCELLED, Walked, always, graph_of, walked
 
 NAMES = ["a", "b", "c", "d", "e"]

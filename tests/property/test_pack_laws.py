@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.store import Durability, Store
-from lillux.store_files import MIN_PIECES, ObjectKind
+from lillux.store_layout import MIN_PIECES, ObjectKind
 
 BLOB = ObjectKind.BLOB
 pieces = st.lists(st.binary(max_size=40), min_size=MIN_PIECES, max_size=MIN_PIECES + 4, unique=True)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lillux.contained_paths import is_inside, require_plain_path, safe_join
 from lillux.errors import UnsafePathError
-from lillux.files import is_inside, require_plain_path, safe_join
 from ryeos.items.errors import InvalidRefError
 from ryeos.items.refs import PROJECT, ItemRef, Kind, Space, parse_reference, valid_id
 from ryeos.trust.resolver import candidates

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from lillux.values import replace
 from ryeos.items.errors import IntegrityError, SignatureFormatError
 from ryeos.items.refs import Kind
-from ryeos.trust.keys import SigningKey
 from ryeos.trust.signature import (
     Covers,
     Signature,
@@ -20,6 +19,7 @@ from ryeos.trust.signature import (
     hashed_text,
     split,
 )
+from ryeos.trust.signing_key import SigningKey
 from ryeos.trust.verify import Verifier
 from tests.support.hash_rules import covered_by_the_rules, hash_by_the_rules
 from tests.support.signed_files import (

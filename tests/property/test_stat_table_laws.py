@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ryeos.sync.rules import rules_of
-from ryeos.sync.tree import StatTable, build_project_tree
+from ryeos.sync.stat_table import StatTable
+from ryeos.sync.tree import build_project_tree
 
 RULES = rules_of([("test", {"sync": {"include": ["src/"]}})])
 STRICT = rules_of([("test", {"sync": {"include": ["src/"], "exclude": ["src/y/"]}})])

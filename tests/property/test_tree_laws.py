@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from lillux.store import Store
 from ryeos.sync.checkout import write_tree
+from ryeos.sync.contents import LayeredContents
 from ryeos.sync.merge import three_way_merge
-from ryeos.sync.objects import LayeredContents
 from ryeos.sync.rules import rules_of
-from ryeos.sync.tree import StatTable, Tree, build_project_tree
+from ryeos.sync.stat_table import StatTable
+from ryeos.sync.tree import Tree, build_project_tree
 
 pytestmark = pytest.mark.property
 

@@ -23,7 +23,7 @@ from rye_services.registry.accounts import (
 )
 from rye_services.storage.database import Database, api_keys, user_secrets, users, webhook_bindings
 from rye_services.storage.registry_tables import account_keys
-from ryeos.remote.secrets import MAX_SECRETS
+from ryeos.remote.secret_names import MAX_SECRETS
 from tests.support.databases import KINDS, made_database
 from tests.support.races import MANY, at_once
 from tests.support.workspace import fixed_clock

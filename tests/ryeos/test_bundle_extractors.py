@@ -6,7 +6,8 @@ import pytest
 
 from ryeos.items.headers import NAMED_PARSERS, PARSERS, parse_header
 from ryeos.items.refs import EXTRACTORS_FOLDER, Kind
-from ryeos.trust.file_types import EXTRACTORS, read_rules
+from ryeos.trust.extractors import EXTRACTORS
+from ryeos.trust.file_types import read_rules
 from ryeos.trust.signature import FORMS, CommentForm
 from tests.support.workspace import BUNDLE_SOURCE
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lillux.signing import compute_key_fingerprint, encode_public
+from lillux.pem import encode_public
+from lillux.signing import compute_key_fingerprint
 from ryeos.items.errors import IntegrityError, UntrustedKeyError
 from ryeos.items.refs import Kind
 from ryeos.trust.store import document_path, write_key_document

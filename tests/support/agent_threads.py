@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ryeos.app.agent_threads import AgentThreads, ThreadWish
+from ryeos.app.agent_threads import AgentThreads
 from ryeos.app.thread_log import Following
+from ryeos.app.thread_workspace import ThreadWish
 from ryeos.items.errors import Answer
 from ryeos.items.refs import Kind, Reference
 from tests.support.workspace import Workspace

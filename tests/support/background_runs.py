@@ -11,8 +11,9 @@ import pytest
 from ryeos.items.errors import Answer
 from ryeos.items.refs import parse_reference
 from ryeos.run.model import ExecutionRequest
-from ryeos.run.thread_control import Program, wait_for
-from ryeos.run.threads import Thread
+from ryeos.run.threads.start import Program
+from ryeos.run.threads.thread import Thread
+from ryeos.run.threads.watch import wait_for
 from tests.support.workspace import ROOT, Workspace
 
 PATIENCE_S = 60.0

@@ -10,10 +10,10 @@ from typing import TypedDict, Unpack
 
 import pytest
 
-from lillux.files import locked
+from lillux.file_locks import locked
 from packing import remove_outdated
 from packing.checkout import source_digest
-from packing.modules import interpreters
+from packing.interpreters import interpreters
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKED = ("bundle.ai", "lillux", "lillux_native", "packing", "requirements", "ryeos", "zipboot")

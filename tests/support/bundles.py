@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair
-from ryeos.remote.registry_bundles import read_bundle_files
+from ryeos.remote.bundle_installs import read_bundle_files
 from ryeos.trust.bundles_publish import publish_bundle
-from ryeos.trust.keys import SigningKey
+from ryeos.trust.signing_key import SigningKey
 
 ECHO = (
     'version: "{version}"\ntool_type: bash\nexecutor_id: rye/core/runtimes/bash/bash\n'

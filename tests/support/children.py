@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 from lillux.process.model import Command
-from lillux.process.pumps import LaterInput
+from lillux.process.pipes import LaterInput
 
 PATIENCE_MS = 20_000
 

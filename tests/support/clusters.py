@@ -4,13 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from packing.local_cluster import (
-    COMMAND,
-    LocalCluster,
-    ObjectStorage,
-    PartProcess,
-    begin_process,
-)
+from packing.cluster_parts import PartProcess, begin_process
+from packing.cluster_storage import ObjectStorage
+from packing.local_cluster import COMMAND, LocalCluster
 from tests.support.databases import database_url
 from tests.support.node import Node
 from tests.support.node_forks import CAN_FORK, ForkedProcess

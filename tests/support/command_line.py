@@ -16,8 +16,8 @@ from packing.checkout import tool_programs
 from ryeos.cli.entry import main
 from ryeos.items.refs import PROJECT, USER, Kind, Space
 from ryeos.trust.bundles import BundleFolder
-from ryeos.trust.keys import SigningKey
 from ryeos.trust.signature import SignedText, form_for
+from ryeos.trust.signing_key import SigningKey
 from ryeos.trust.store import document_path, write_key_document
 from tests.support.executables import make_program
 from tests.support.workspace import PLAIN_ENV

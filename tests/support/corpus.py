@@ -5,9 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from ryeos.items.refs import PROJECT, ItemRef, Kind, Location, Space
-from ryeos.search.index import Index, Pool, Record, document_of, texts_of
+from ryeos.search.evaluation import Evaluation
+from ryeos.search.index import Index
+from ryeos.search.pools import Pool, document_of, texts_of
 from ryeos.search.query import parse_query
-from ryeos.search.search import Evaluation, SearchResult
+from ryeos.search.records import Record
+from ryeos.search.search import SearchResult
 
 HERE = Space(PROJECT, Path("project"))
 
@@ -49,11 +52,11 @@ class _Records:
         self.records = list(records)
 
     def record(self, number: int) -> Record:
-        """See `ryeos.search.index.Source`."""
+        """See `ryeos.search.pools.Source`."""
         return self.records[number]
 
     def holders(self, ref: ItemRef) -> tuple[str, ...]:
-        """See `ryeos.search.index.Source`."""
+        """See `ryeos.search.pools.Source`."""
         return tuple(one.location.space.label for one in self.records if one.location.ref == ref)
 
 

@@ -10,13 +10,13 @@ import pytest
 
 from lillux.cancellation import Cancellation
 from ryeos.app.workspace import Rye
-from ryeos.graph.run_log import run_place
+from ryeos.graph.run_places import run_place
 from ryeos.graph.runner import StepEvent
 from ryeos.items.errors import Answer
 from ryeos.items.refs import Kind, Reference
 from ryeos.run.functions import FunctionHost
 from ryeos.run.model import ExecutionRequest
-from ryeos.run.threads import Thread
+from ryeos.run.threads.thread import Thread
 from tests.support.workspace import Workspace
 
 FUNCTION = "rye/core/runtimes/python/function"

@@ -9,22 +9,23 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from ryeos.graph.call_results import unwrapped
+from ryeos.graph.calls import CallRules
 from ryeos.graph.commands import (
     Act,
     CallResult,
-    CallRules,
     Enter,
     Fan,
     NodeDone,
     Pause,
-    Position,
     WalkCommand,
     WalkOutcome,
-    WalkSettings,
 )
 from ryeos.graph.model import Graph
+from ryeos.graph.node_calls import CANCELLED
+from ryeos.graph.progress import Position, WalkSettings
 from ryeos.graph.reading import read_graph
-from ryeos.graph.walk import CANCELLED, Walk, unwrapped
+from ryeos.graph.walk import Walk
 from ryeos.items.yaml import parse_yaml
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lillux.values import dataclass, field
-from ryeos.remote.requests import delivery_headers
+from ryeos.remote.deliveries import delivery_headers
 from tests.support.node import Reply, User
 
 

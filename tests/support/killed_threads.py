@@ -17,9 +17,9 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from ryeos.agent.purse import FIELDS
+from ryeos.agent.limits import FIELDS
 from ryeos.agent.records import JOURNAL, AgentRecords
-from ryeos.app.agent_threads import ThreadWish
+from ryeos.app.thread_workspace import ThreadWish
 from ryeos.items.refs import Kind, Reference
 from tests.support.agent_threads import directive, echo, provider, threads
 from tests.support.workspace import Workspace, publish

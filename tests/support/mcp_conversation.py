@@ -17,7 +17,7 @@ from ryeos.items.context import Context
 from ryeos.mcp.features import RyeFeatures, server
 from ryeos.mcp.protocol import McpSession
 from ryeos.mcp.revisions import Begin, RpcError, Send, SessionEvent
-from ryeos.run.thread_control import Program
+from ryeos.run.threads.start import Program
 
 VECTORS = Path(__file__).resolve().parents[1] / "vectors" / "mcp"
 NEWEST_LEGACY = "2025-11-25"

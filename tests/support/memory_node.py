@@ -13,15 +13,16 @@ from urllib.parse import unquote
 from lillux.sealing import generate_box_pair
 from lillux.signing import generate_keypair
 from lillux.store import Store
-from lillux.store_files import ObjectKind, ObjectMissingError
-from ryeos.remote.requests import identity_document
+from lillux.store_errors import ObjectMissingError
+from lillux.store_layout import ObjectKind
+from ryeos.remote.identity import identity_document
 from ryeos.remote.transport import NodeReply, QueryPairs
+from ryeos.sync.contents import LayeredContents
 from ryeos.sync.entries import decode, encode, export_entries
 from ryeos.sync.merge import conflict_record, three_way_merge
+from ryeos.sync.object_shapes import EntryError
 from ryeos.sync.objects import (
-    EntryError,
     ItemSource,
-    LayeredContents,
     ManifestChanges,
     OutputsBundle,
     ProjectSnapshot,
@@ -29,7 +30,7 @@ from ryeos.sync.objects import (
     item_source_of,
     manifest_of,
 )
-from ryeos.trust.keys import SigningKey
+from ryeos.trust.signing_key import SigningKey
 
 STAMP = "2026-01-02T03:04:05.000000+00:00"
 Run = Callable[["MemoryNode", Mapping[str, Any], dict[str, bytes]], Mapping[str, Any]]

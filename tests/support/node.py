@@ -24,13 +24,13 @@ from urllib.parse import urlsplit
 import pytest
 
 from lillux.signing import KeyPair, generate_keypair
-from packing.local_cluster import PartProcess, begin_process
+from packing.cluster_parts import PartProcess, begin_process
 from rye_services.people.credentials import EVERYTHING, ApiKeys, AuthorizedKeys
 from rye_services.process.keys import NodeKeys, open_keys
 from rye_services.settings import Settings, read_settings
 from rye_services.storage.database import Database
 from ryeos.remote.requests import new_nonce, sign_request
-from ryeos.trust.keys import SigningKey
+from ryeos.trust.signing_key import SigningKey
 from tests.support.databases import database_environ, give_tables
 from tests.support.node_forks import CAN_FORK, ForkedProcess, run_forked
 from tests.support.workspace import PLAIN_ENV, ROOT

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lillux.files import locked
+from lillux.file_locks import locked
 from tests.support.programs import require_program
 
 ROOT = Path(__file__).resolve().parents[2]

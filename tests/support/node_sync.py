@@ -4,7 +4,8 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lillux.digests import canonical_json, sha256_hex
+from lillux.canonical_json import canonical_json
+from lillux.digests import sha256_hex
 from lillux.values import dataclass
 from ryeos.sync.objects import ItemSource, ManifestSpace, SourceManifest
 from tests.support.node import Reply, User

@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from lillux.files import locked
+from lillux.file_locks import locked
 from tests.support.built import ROOT
 from tests.support.programs import require_program, unavailable
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
-from packing.local_cluster import ObjectStorage
+from packing.cluster_storage import ObjectStorage
 from rye_services.settings import read_settings
 from rye_services.storage.object_storage import (
     Bucket,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lillux.files import locked
-from packing.modules import PYTHONS
+from lillux.file_locks import locked
+from packing.interpreters import PYTHONS
 from packing.wheels import requirements
 from tests.support.built import ROOT
 from tests.support.programs import unavailable

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lillux.files import locked
+from lillux.file_locks import locked
 from tests.support.built import ROOT
 
 FASTMCP = "fastmcp==4.1.2"

@@ -14,15 +14,16 @@ from typing import Any
 
 import pytest
 
-from lillux.digests import compute_integrity, sha256_hex
+from lillux.canonical_json import compute_integrity
+from lillux.digests import sha256_hex
 from lillux.signing import KeyPair, generate_keypair
 from rye_services.registry.services import open_registry_alone
 from rye_services.storage.database import Database
 from ryeos.items.refs import Kind
-from ryeos.sync.paths import item_source
+from ryeos.sync.item_files import item_source
 from ryeos.trust.bundles import MANIFEST_FORM
-from ryeos.trust.keys import SigningKey
 from ryeos.trust.signature import Identity, SignedText, form_for
+from ryeos.trust.signing_key import SigningKey
 from tests.support.node import CHECKOUT_COMMAND, Reply, node_at, until_killed
 
 _NUMBERS = count(1)

@@ -11,8 +11,8 @@ from ryeos.items.errors import RyeError
 from ryeos.items.refs import ItemRef, Kind
 from ryeos.remote.pins import Pin
 from ryeos.remote.replies import PulledReply
-from ryeos.trust.keys import SigningKey
 from ryeos.trust.signature import SignedText, compose, form_for, split
+from ryeos.trust.signing_key import SigningKey
 from tests.support.http_servers import Exchange, Server
 from tests.support.registry import item_text
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from lillux.digests import sha256_hex
-from lillux.signing import save_keypair
+from lillux.key_files import save_keypair
 from ryeos.items.refs import Space
 from ryeos.remote.conflicts import project_store
-from ryeos.remote.link import LocalHead, LocalHeads, RemoteEnvironment, open_link
+from ryeos.remote.link import RemoteEnvironment, open_link
+from ryeos.remote.local_heads import LocalHead, LocalHeads
 from ryeos.remote.pull import PullResult, pull
 from ryeos.remote.push import PushResult, push
 from ryeos.sync.objects import item_source_of, manifest_of

@@ -5,9 +5,11 @@ from pathlib import Path
 
 from ryeos.remote.apply import AppliedChanges
 from ryeos.remote.conflicts import ConflictFolder, project_store
-from ryeos.remote.link import Link, LocalHeads, WorkingTree
+from ryeos.remote.link import Link
+from ryeos.remote.local_heads import LocalHeads
 from ryeos.remote.node import Node
 from ryeos.remote.pins import Pins
+from ryeos.remote.working_tree import WorkingTree
 from tests.support.memory_node import MemoryNode
 
 RULES = "sync: {include: ['src/', '*.txt']}\n"

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from lillux.digests import canonical_json
-from ryeos.remote.secrets import seal_secrets
+from lillux.canonical_json import canonical_json
+from ryeos.remote.envelopes import seal_secrets
 from ryeos.sync.entries import ContentEntry, encode
 from ryeos.sync.objects import SourceManifest, manifest_of
 from ryeos.sync.rules import read_rules
-from ryeos.sync.tree import StatTable, Tree, build_project_tree, build_user_tree
+from ryeos.sync.stat_table import StatTable
+from ryeos.sync.tree import Tree, build_project_tree, build_user_tree
 from tests.support.endings import wait_until
 from tests.support.node import Reply, User
 from tests.support.workspace import Workspace

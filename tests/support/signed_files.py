@@ -2,17 +2,12 @@
 
 from pathlib import Path
 
-from lillux.signing import (
-    KeyPair,
-    compute_key_fingerprint,
-    encode_private,
-    public_pem_of,
-    sign_hash,
-)
+from lillux.pem import encode_private
+from lillux.signing import KeyPair, compute_key_fingerprint, public_pem_of, sign_hash
 from lillux.values import dataclass, replace
 from ryeos.items.refs import Kind, Space
-from ryeos.trust.keys import SigningKey
 from ryeos.trust.signature import CommentForm, content_hash, form_for, hashed_text, split
+from ryeos.trust.signing_key import SigningKey
 from ryeos.trust.store import document_path, write_key_document
 from ryeos.trust.verify import Target
 from tests.support.workspace import fixed_clock

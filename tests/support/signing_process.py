@@ -13,12 +13,12 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from lillux.errors import LilluxError
-from lillux.signing import load_keypair
+from lillux.key_files import load_keypair
 from ryeos.trust.store import Approvals
 from ryeos.items.refs import PROJECT, USER, Space, Spaces
 from ryeos.trust.sign import Signer
-from ryeos.trust.sign import target_of_path
-from ryeos.trust.keys import SigningKey
+from ryeos.trust.sign_targets import target_of_path
+from ryeos.trust.signing_key import SigningKey
 from ryeos.trust.store import TrustStore
 from ryeos.trust.verify import Verifier
 
@@ -116,7 +116,7 @@ class SigningProcess:
 def _key_folder(workspace: Workspace) -> Path:
     folder = workspace.home / ".ai" / "config" / "keys" / "signing"
     if not folder.exists():
-        from lillux.signing import save_keypair
+        from lillux.key_files import save_keypair
 
         save_keypair(folder, workspace.keypair)
     return folder

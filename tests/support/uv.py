@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lillux.files import locked
+from lillux.file_locks import locked
 from tests.support.built import ROOT
 from tests.support.programs import unavailable
 

@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from lillux.signing import KeyPair, encode_private, public_pem_of
-from ryeos.trust.keys import SigningKey
+from lillux.pem import encode_private
+from lillux.signing import KeyPair, public_pem_of
+from ryeos.trust.signing_key import SigningKey
 from tests.support.workspace import fixed_clock
 
 VECTORS: dict[str, Any] = json.loads(

@@ -19,9 +19,10 @@ from ryeos.run.functions import FunctionHost
 from ryeos.run.model import ExecutionRequest, ExecutionResult
 from ryeos.trust.approvals import parts_of
 from ryeos.trust.bundles_publish import publish_bundle
-from ryeos.trust.keys import SigningKey
-from ryeos.trust.sign import Signer, SignReport, SignTarget
+from ryeos.trust.sign import Signer, SignReport
+from ryeos.trust.sign_targets import SignTarget
 from ryeos.trust.signature import SignedText, form_for
+from ryeos.trust.signing_key import SigningKey
 from ryeos.trust.store import document_path, write_key_document
 from tests.support.scripted_process import Answer, ScriptedProcess
 

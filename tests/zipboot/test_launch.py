@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from packing.wheels import PLATFORMS, this_platform
+from packing.platforms import PLATFORMS, this_platform
 from zipboot.launch import SETTINGS, platform_key, wrong_setting
 
 

@@ -18,7 +18,7 @@ from sqlalchemy import ColumnElement, Row, String, func, literal_column, or_, se
 from sqlalchemy.sql import Select
 
 from lillux.errors import LilluxError
-from lillux.store_files import ObjectKind, is_digest
+from lillux.store_layout import ObjectKind, is_digest
 from lillux.values import replace
 from rye_services.node.pages.views import (
     WAITING,
@@ -56,9 +56,10 @@ from rye_services.storage.database import project_refs, stamp, threads, users
 from rye_services.web.drawings import Step, bar_chart, newest_first, sparkline
 from rye_services.web.texts import diff_lines, marked_sides
 from ryeos.items.refs import Kind
-from ryeos.run.receipts import THREAD, digest_of
-from ryeos.sync.objects import ContentStore, SourceManifest, manifest_of, outputs_bundle_of
-from ryeos.sync.paths import item_ref, kind_of
+from ryeos.run.receipt_statements import THREAD, digest_of
+from ryeos.sync.contents import ContentStore
+from ryeos.sync.item_files import item_ref, kind_of
+from ryeos.sync.objects import SourceManifest, manifest_of, outputs_bundle_of
 
 if TYPE_CHECKING:
     from ryeos.graph.model import Graph

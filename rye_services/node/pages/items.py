@@ -37,7 +37,7 @@ from ryeos.items.headers import parse_header
 from ryeos.items.refs import Kind
 from ryeos.items.rendering import input_schema
 from ryeos.items.specs import tool_spec
-from ryeos.sync.paths import item_ref, kind_of
+from ryeos.sync.item_files import item_ref, kind_of
 
 MOST_ITEMS, _MOST_FIELDS = 500, 60
 _LONGEST_FORM, _MOST_CHOICES = 256 * 1024, 200

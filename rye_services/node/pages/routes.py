@@ -22,7 +22,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from lillux.digests import sha256_hex
-from lillux.store_files import is_digest
+from lillux.store_layout import is_digest
 from lillux.values import dataclass
 from rye_services.logs import note_user
 from rye_services.node.pages.data import MOST_RUNS, MOST_WHOLE_CONFLICTS, Comparisons, PageData

@@ -42,7 +42,7 @@ from rye_services.web.sign_in import (
 )
 from ryeos import __version__
 from ryeos.items.errors import RyeError
-from ryeos.remote.requests import decode_public_key
+from ryeos.remote.identity import decode_public_key
 
 SIGN_IN_S, POLL_S = 600, 3
 MOST_ON_THEIR_WAY = 2000

@@ -39,7 +39,7 @@ from rye_services.settings import Settings
 from rye_services.storage.database import Database, node_identity
 from rye_services.web.http import RequestProblem
 from ryeos.items.errors import RyeError
-from ryeos.remote.requests import encode_public_key
+from ryeos.remote.identity import encode_public_key
 
 _BEATS_OF_A_LEASE = 6
 _LOOK_AGAIN_S = 2.0  # news may be lost with their connection

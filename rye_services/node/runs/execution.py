@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 import ryeos
 from lillux import dsse
 from lillux.cancellation import Cancellation
-from lillux.digests import CanonicalJsonError
+from lillux.canonical_json import CanonicalJsonError
 from lillux.errors import LilluxError
 from lillux.redaction import Redaction
 from lillux.signing import compute_key_digest
@@ -56,13 +56,14 @@ from rye_services.refusal import RefusedError
 from rye_services.settings import Settings
 from rye_services.storage.database import stamp
 from rye_services.web.http import is_full, is_read_only
-from ryeos.agent.purse import read_limits
+from ryeos.agent.limits import read_limits
 from ryeos.items.context import Clock
 from ryeos.items.errors import InvalidRefError, RyeError, SpecError
 from ryeos.items.refs import EXECUTABLE_KINDS, Kind, parse_reference
-from ryeos.remote.requests import RECEIPT_KEY_KIND, encode_public_key, sign_document
-from ryeos.remote.secrets import injectable
-from ryeos.run.receipts import (
+from ryeos.remote.identity import encode_public_key
+from ryeos.remote.secret_names import injectable
+from ryeos.remote.signed_documents import RECEIPT_KEY_KIND, sign_document
+from ryeos.run.receipt_statements import (
     PAYLOAD_TYPE,
     PREDICATE_TYPE,
     THREAD_TYPE,
@@ -71,8 +72,9 @@ from ryeos.run.receipts import (
     subject_of,
 )
 from ryeos.sync.checkout import read_manifest
+from ryeos.sync.contents import ContentStore
 from ryeos.sync.merge import MergeResult, conflict_record, three_way_merge
-from ryeos.sync.objects import EXECUTION, MERGE, ContentStore, ProjectSnapshot, SourceManifest
+from ryeos.sync.objects import EXECUTION, MERGE, ProjectSnapshot, SourceManifest
 from ryeos.sync.rules import ManifestRules, read_rules
 
 # --- fold back ------------------------------------------------------------------------------------

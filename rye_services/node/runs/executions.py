@@ -19,8 +19,8 @@ from starlette.concurrency import run_in_threadpool
 import ryeos
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
-from lillux.sandbox import landlock_version
-from lillux.store_files import ObjectMissingError
+from lillux.landlock import landlock_version
+from lillux.store_errors import ObjectMissingError
 from lillux.uids import UidsInUseError
 from lillux.values import dataclass, replace
 from rye_services.node.queue.logs import RunLogs
@@ -94,8 +94,8 @@ from rye_services.web.http import (
 )
 from ryeos.items.context import Clock
 from ryeos.items.errors import http_status_of
-from ryeos.remote.secrets import EnvelopeError
-from ryeos.sync.objects import CasObjectError
+from ryeos.remote.envelopes import EnvelopeError
+from ryeos.sync.object_shapes import CasObjectError
 from ryeos.sync.paths import UnsafeManifestError
 
 # --- executions -----------------------------------------------------------------------------------

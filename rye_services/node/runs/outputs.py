@@ -14,33 +14,36 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from lillux.digests import canonical_json, compute_integrity, sha256_hex
+from lillux.canonical_json import canonical_json, compute_integrity
+from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.files import read_bytes, write_atomic
 from lillux.redaction import Redaction
 from lillux.store import Durability, Store
-from lillux.store_files import ObjectKind, is_digest
+from lillux.store_layout import ObjectKind, is_digest
 from lillux.values import dataclass, replace
 from rye_services.node.store.objects import Usage
 from rye_services.node.store.push import MAX_PATHS
 from rye_services.node.worker.redaction import shortened
 from rye_services.node.worker.workspaces import Checkout
 from ryeos.items.refs import Kind
+from ryeos.sync.admission import problem_of
+from ryeos.sync.contents import ContentStore
 from ryeos.sync.entries import MAX_ENTRY_BYTES
-from ryeos.sync.objects import ContentStore, ExecutionSnapshot, OutputsBundle, SourceManifest
+from ryeos.sync.objects import ExecutionSnapshot, OutputsBundle, SourceManifest
 from ryeos.sync.paths import (
     Neighbours,
-    SkippedFile,
     UnsafeManifestError,
     is_link,
     path_problem,
-    problem_of,
     require_safe_paths,
 )
 from ryeos.sync.rules import ManifestRules, NameRules
-from ryeos.sync.tree import StatTable, Tree, build_project_tree
-from ryeos.trust.keys import SigningKey
+from ryeos.sync.stat_table import StatTable
+from ryeos.sync.tree import Tree, build_project_tree
+from ryeos.sync.tree_walk import SkippedFile
 from ryeos.trust.signature import MAX_ITEM_BYTES, Identity, decode, form_for, split
+from ryeos.trust.signing_key import SigningKey
 
 # --- sound trees ----------------------------------------------------------------------------------
 # What a run has made of a project, without what no manifest may have: it is left out and named.

@@ -23,19 +23,17 @@ from typing import Any
 from sqlalchemy import ColumnElement, String, and_, any_, delete, func, literal, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from lillux.digests import canonical_json, sha256_hex
+from lillux.canonical_json import canonical_json
+from lillux.digests import sha256_hex
 from lillux.store import MAX_BYTES, Durability, StoredEntry
-from lillux.store_files import (
+from lillux.store_errors import (
     ObjectChangedError,
-    ObjectKind,
     ObjectMissingError,
     ObjectTooLargeError,
     ObjectUnreadableError,
     RefUnreadableError,
-    is_digest,
-    ref_folders,
-    valid_digest,
 )
+from lillux.store_layout import ObjectKind, is_digest, ref_folders, valid_digest
 from lillux.values import dataclass
 from rye_services.node.store.packs import (
     HEAD_BYTES,

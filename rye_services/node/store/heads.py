@@ -12,17 +12,15 @@ from typing import Annotated, Any
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from lillux.digests import compute_integrity
+from lillux.canonical_json import compute_integrity
 from lillux.shapes import Key, write
-from lillux.store_files import (
-    ObjectChangedError,
-    ObjectKind,
-    ObjectMissingError,
-    ObjectUnreadableError,
-)
+from lillux.store_errors import ObjectChangedError, ObjectMissingError, ObjectUnreadableError
+from lillux.store_layout import ObjectKind
 from lillux.values import dataclass
 from rye_services.storage.database import Database, from_row, project_refs, stamp, user_space_refs
-from ryeos.sync.objects import PUSH, CasObjectError, ContentStore, ProjectSnapshot, snapshot_of
+from ryeos.sync.contents import ContentStore
+from ryeos.sync.object_shapes import CasObjectError
+from ryeos.sync.objects import PUSH, ProjectSnapshot, snapshot_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

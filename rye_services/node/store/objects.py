@@ -16,37 +16,28 @@ from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, 
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import IntegrityError
 
-from lillux.digests import canonical_json
+from lillux.canonical_json import canonical_json
 from lillux.errors import LilluxError
-from lillux.files import LockTimeoutError, locked
+from lillux.file_locks import LockTimeoutError, locked
 from lillux.store import Durability, Store
-from lillux.store_files import (
+from lillux.store_errors import (
     DigestError,
     ObjectChangedError,
-    ObjectKind,
     ObjectMissingError,
     ObjectUnreadableError,
-    force_file_system,
-    is_digest,
 )
+from lillux.store_forcing import force_file_system
+from lillux.store_layout import ObjectKind, is_digest
 from lillux.values import dataclass
 from rye_services.node.store.servers import ServerLease, ServersElsewhere, ServersSeen
 from rye_services.people.credentials import UserIdError, valid_user_id
 from rye_services.storage.database import Database, stamp, uploads_in_flight, users
 from ryeos.items.context import Clock
-from ryeos.sync.entries import (
-    ContentEntry,
-    decode,
-    encode_json,
-    framed,
-)
-from ryeos.sync.objects import (
-    CasObjectError,
-    ContentStore,
-    EntryError,
-    SourceManifest,
-    item_source_of,
-)
+from ryeos.sync.contents import ContentStore
+from ryeos.sync.entries import ContentEntry, decode, encode_json
+from ryeos.sync.framed_entries import framed
+from ryeos.sync.object_shapes import CasObjectError, EntryError
+from ryeos.sync.objects import SourceManifest, item_source_of
 
 # --- uploads --------------------------------------------------------------------------------------
 # Who is uploading right now: no garbage of theirs is collected, however long an upload takes.

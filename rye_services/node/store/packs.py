@@ -19,10 +19,11 @@ from threading import Lock
 from time import time
 from typing import NamedTuple, Protocol
 
-from lillux.digests import canonical_json
+from lillux.canonical_json import canonical_json
 from lillux.errors import LilluxError
-from lillux.files import LockTimeoutError, locked, make_directory
-from lillux.store_files import ObjectKind, is_digest
+from lillux.file_locks import LockTimeoutError, locked
+from lillux.files import make_directory
+from lillux.store_layout import ObjectKind, is_digest
 from lillux.values import dataclass
 
 MAX_PACK_BYTES = 8 * 1024 * 1024

@@ -11,16 +11,12 @@ from itertools import chain
 from sqlalchemy import Connection
 
 import ryeos
-from lillux.digests import canonical_json, sha256_hex
+from lillux.canonical_json import canonical_json
+from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.store import Durability
-from lillux.store_files import (
-    ObjectChangedError,
-    ObjectKind,
-    ObjectMissingError,
-    StoreLinkError,
-    is_digest,
-)
+from lillux.store_errors import ObjectChangedError, ObjectMissingError, StoreLinkError
+from lillux.store_layout import ObjectKind, is_digest
 from lillux.values import dataclass, replace
 from rye_services.node.store.heads import (
     Head,
@@ -35,11 +31,12 @@ from rye_services.node.store.objects import DurableStores, KnownItems, KnownMani
 from rye_services.storage.database import stamp
 from ryeos.items.context import Clock
 from ryeos.items.errors import RyeError
+from ryeos.sync.admission import InadmissibleError, require_admissible, why_never
+from ryeos.sync.contents import ContentStore
 from ryeos.sync.entries import ContentEntry
+from ryeos.sync.object_shapes import CasObjectError
 from ryeos.sync.objects import (
     PUSH,
-    CasObjectError,
-    ContentStore,
     ManifestChanges,
     ManifestSpace,
     ProjectSnapshot,
@@ -47,14 +44,8 @@ from ryeos.sync.objects import (
     item_source_of,
     manifest_of,
 )
-from ryeos.sync.paths import (
-    InadmissibleError,
-    SkippedFile,
-    UnsafeManifestError,
-    require_admissible,
-    require_safe_paths,
-    why_never,
-)
+from ryeos.sync.paths import UnsafeManifestError, require_safe_paths
+from ryeos.sync.tree_walk import SkippedFile
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from time import time
 
 from lillux.errors import LilluxError
-from lillux.files import LockTimeoutError, file_system_error, locked
+from lillux.file_locks import LockTimeoutError, locked
+from lillux.files import file_system_error
 from lillux.values import dataclass
 from rye_services.settings import Settings
 from ryeos.items.errors import RyeError

@@ -19,7 +19,7 @@ from rye_services.settings import MIB, Settings
 from rye_services.storage.database import Database, node_identity, stored_contents, users
 from rye_services.storage.object_storage import ObstoreBucket, address_of_store, open_bucket
 from ryeos.items.errors import RyeError
-from ryeos.sync.objects import ContentStore
+from ryeos.sync.contents import ContentStore
 
 MARKER = "node.json"
 """The file of a bucket that says which node its files belong to."""

@@ -29,7 +29,8 @@ from lillux.cancellation import Cancellation
 from lillux.process import ProcessManager
 from lillux.process.children import Child, PosixGroup, spawned_child
 from lillux.process.model import Command, Outcome, SpawnError, stdin_of
-from lillux.process.pumps import Pump, SelectorPump, Sink, Stdin, open_pidfd
+from lillux.process.pipes import Pump, Sink, Stdin
+from lillux.process.pumps import SelectorPump, open_pidfd
 
 TEMPLATE_IMPORTS_S = 30.0
 """How long a template may take until its first child is there."""

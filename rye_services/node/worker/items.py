@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from lillux.cancellation import Cancellation
 from lillux.errors import LilluxError
-from lillux.sandbox import confine, program_places, system_places
+from lillux.landlock import confine
 from lillux.seccomp import Sockets, refuse_sockets
+from lillux.system_places import program_places, system_places
 from lillux.values import dataclass, replace
 from rye_services.node.worker.jobs import (
     BEGIN,
@@ -38,8 +39,9 @@ from ryeos.trust.bundles import embedded_bundle
 from ryeos.trust.store import Approvals
 
 if TYPE_CHECKING:
-    from ryeos.app.agent_threads import ThreadSource
-    from ryeos.trust.sign import Signer, SignReport, SignTarget
+    from ryeos.app.thread_workspace import ThreadSource
+    from ryeos.trust.sign import Signer, SignReport
+    from ryeos.trust.sign_targets import SignTarget
 
 # Not /dev/shm: what is left there, tools of other users would find.
 _REPORTED_CHARACTERS = 4096
@@ -139,7 +141,7 @@ def _thread_source(job: Job, agent: Mapping[str, Any]) -> "ThreadSource":
     """The configuration of threads: of the bundle and of the operator, never of what was pushed."""
     from rye_services.node.worker.providers import operator_config
     from ryeos.agent.ledger import GrantedLedger
-    from ryeos.app.agent_threads import ThreadSource
+    from ryeos.app.thread_workspace import ThreadSource
 
     config, _ = operator_config(job.environ, job.home, job.operator, job.bundle, job.bundle_version)
     return ThreadSource(
@@ -256,8 +258,8 @@ def _sign(rye: Rye, job: Job) -> Answer:
     """Sign with the node's key for items, which counts for as long as that takes."""
     from lillux.signing import KeyPair, public_pem_of
     from ryeos.app.sign import batch_answer, is_glob, single_answer, targets_of
-    from ryeos.trust.keys import SigningKey
     from ryeos.trust.sign import Signer
+    from ryeos.trust.signing_key import SigningKey
     from ryeos.trust.store import document_path, write_key_document
 
     private_pem = job.signing_pem.encode()
@@ -277,7 +279,8 @@ def _sign(rye: Rye, job: Job) -> Answer:
 def _sign_file(rye: Rye, signer: "Signer", target: "SignTarget") -> "SignReport":
     """Sign a file, unless it has a valid signature: the user's own is never replaced."""
     from ryeos.app.sign import is_signed
-    from ryeos.trust.sign import SignReport, read_item
+    from ryeos.trust.sign import SignReport
+    from ryeos.trust.sign_targets import read_item
 
     item = read_item(target)
     found = is_signed(rye, item)

@@ -21,7 +21,7 @@ from lillux.errors import LilluxError
 from lillux.namespaces import Apart, run_apart
 from lillux.process import ProcessManager
 from lillux.process.model import MIB, Command, Outcome, ProcessRunner
-from lillux.process.pumps import LaterInput
+from lillux.process.pipes import LaterInput
 from lillux.uids import end_all_of
 from lillux.values import dataclass, replace
 from rye_services.node.worker.fork_server import ForkServer, serve_forks
@@ -235,7 +235,7 @@ def be_template() -> None:
 
 
 _IMPORTED_BY_JOBS = (
-    *("rye_services.node.worker.items", "lillux.process.children", "lillux.process.pumps"),
+    *("rye_services.node.worker.items", "lillux.process.children", "lillux.process.descendants"),
     *("lillux.dsse", "lillux.lockfile", "ryeos.run.receipts", "ryeos.trust.keys", "tomllib"),
 )
 """What the workers of most jobs import. It only saves time: they import what is not here."""
@@ -253,7 +253,7 @@ def _keep_forked(template: int) -> int:
 def _keep(job: Job) -> int:
     if not hasattr(os, "fork"):
         return _work_here(job)
-    from lillux.process.children import adopt_orphans, end_descendants
+    from lillux.process.descendants import adopt_orphans, end_descendants
 
     adopt_orphans()
     if job.uid and not end_all_of(job.uid, SWEEP_S):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lillux.digests import MAX_INTEGER_BITS
+from lillux.canonical_json import MAX_INTEGER_BITS
 from lillux.redaction import Redaction
 from rye_services.node.worker.workspaces import Checkout
 

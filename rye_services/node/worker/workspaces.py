@@ -22,13 +22,16 @@ from pathlib import Path
 
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
-from lillux.files import LockTimeoutError, file_system_error, locked, make_directory
+from lillux.file_locks import LockTimeoutError, locked
+from lillux.files import file_system_error, make_directory
 from lillux.uids import Uids
 from lillux.values import dataclass
 from rye_services.people.credentials import valid_user_id
-from ryeos.sync.checkout import TreeChanges, differences, remove_tree, write_tree
-from ryeos.sync.objects import ReadContents, SourceManifest
-from ryeos.sync.tree import StatTable
+from ryeos.sync.checkout import TreeChanges, differences, write_tree
+from ryeos.sync.contents import ReadContents
+from ryeos.sync.objects import SourceManifest
+from ryeos.sync.stat_table import StatTable
+from ryeos.sync.tree_files import remove_tree
 
 _PRIVATE, _FOR_RUN, _WAY = 0o700, 0o710, 0o711
 _KEY_DIGITS = 24

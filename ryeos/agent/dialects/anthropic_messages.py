@@ -62,9 +62,6 @@ def headers(key: str) -> dict[str, str]:
     return {**auth_headers(key, "x-api-key"), "anthropic-version": VERSION}
 
 
-# --- the request ----------------------------------------------------------------------------------
-
-
 def body(request: Request, schema: SchemaRules) -> bytes:
     """The body of a request: the same bytes for the same request, always."""
     require_answered(request.history)
@@ -178,8 +175,6 @@ def _result(result: ToolResult, *, shows_pictures: bool) -> dict[str, Any]:
     }
     return {**block, "is_error": True} if result.is_error else block
 
-
-# --- the answer -----------------------------------------------------------------------------------
 
 _ENDS = {
     "end_turn": End.END_TURN,

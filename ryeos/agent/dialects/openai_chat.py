@@ -59,8 +59,6 @@ def headers(key: str) -> dict[str, str]:
     return auth_headers(key, "authorization", "Bearer ")
 
 
-# --- the request ----------------------------------------------------------------------------------
-
 # Thinking as text: some servers want it back, others refuse it.
 _THOUGHTS = ("reasoning_content", "reasoning")
 
@@ -135,9 +133,6 @@ def _results(results: Iterable[ToolResult], *, shows_pictures: bool) -> list[dic
         content.append({"type": "text", "text": words})
         content.append({"type": "image_url", "image_url": {"url": data_url(picture)}})
     return [*messages, {"role": "user", "content": content}] if content else messages
-
-
-# --- the calls of an answer -----------------------------------------------------------------------
 
 
 class _Call:
@@ -254,8 +249,6 @@ def _is_text_or_object(value: object) -> bool:
 _KEYS_OF_CALL = frozenset({"id", "index", "type", "function"})
 _ID_CHARACTERS = 24
 
-
-# --- the answer -----------------------------------------------------------------------------------
 
 _ENDS = {
     "stop": End.END_TURN,

@@ -57,9 +57,6 @@ def headers(key: str) -> dict[str, str]:
     return auth_headers(key, "authorization", "Bearer ")
 
 
-# --- the request ----------------------------------------------------------------------------------
-
-
 def body(request: Request, schema: SchemaRules) -> bytes:
     """The body of a request: the same bytes for the same request, always."""
     require_answered(request.history)
@@ -161,8 +158,6 @@ def _result(result: ToolResult, shows_pictures: bool) -> dict[str, Any]:  # noqa
         ]
     return {"type": "function_call_output", "call_id": result.call_id, "output": output}
 
-
-# --- the answer -----------------------------------------------------------------------------------
 
 _TEXT = frozenset({"response.output_text.delta", "response.refusal.delta"})
 _THINKING = frozenset(

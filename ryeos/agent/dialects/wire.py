@@ -13,7 +13,7 @@ from functools import partial
 from math import isfinite
 from typing import Any, NoReturn
 
-from lillux.digests import MAX_DEPTH, CanonicalJsonError, require_json
+from lillux.canonical_json import MAX_DEPTH, CanonicalJsonError, require_json
 from lillux.fields import Fields
 from lillux.wording import json_text
 from ryeos.agent.messages import End, Picture, ToolCall, ToolResult
@@ -23,7 +23,6 @@ MAX_EVENT_BYTES = 4 * 1024 * 1024
 MAX_EVENTS = 100_000
 MAX_STREAM_BYTES = 64 * 1024 * 1024
 
-# --- what is sent ---------------------------------------------------------------------------------
 
 NO_OUTPUT = "(no output)"
 """What stands for an empty result: some providers refuse an empty text."""
@@ -91,8 +90,6 @@ def marked_text(result: ToolResult, *, left_out: tuple[Picture, ...] = ()) -> st
     return f"Error: {text}" if result.is_error else text
 
 
-# --- arguments of calls ---------------------------------------------------------------------------
-
 INVALID_JSON = "INVALID_JSON"
 
 
@@ -125,9 +122,6 @@ def returnable_text(text: str) -> str:
 def argument_text(value: object) -> str:
     """The text of arguments that came as an object instead of as a text."""
     return wire_json(value).decode("utf-8")
-
-
-# --- what is received -----------------------------------------------------------------------------
 
 
 class Part(Fields):
@@ -240,9 +234,6 @@ def _finite(text: str) -> float:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_finite, parse_constant=_finite)
-
-
-# --- what is known of an answer -------------------------------------------------------------------
 
 
 def require_new_id(call_id: str, known: Mapping[str, object] | set[str], place: str) -> None:

@@ -4,16 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.http.model import (
-    HttpRequest,
-    InvalidRequestError,
-    InvalidUrlError,
-    is_loopback,
-    is_unencrypted,
-    parse_address,
-    shown,
-    validate_request,
-)
+from lillux.http.errors import InvalidRequestError, InvalidUrlError
+from lillux.http.model import HttpRequest, is_unencrypted, validate_request
+from lillux.http.urls import is_loopback, parse_address, shown
 
 
 @pytest.mark.parametrize(

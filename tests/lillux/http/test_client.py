@@ -16,18 +16,16 @@ import pytest
 from lillux.cancellation import Cancellation
 from lillux.errors import ConfigurationError
 from lillux.http.client import HttpClient
-from lillux.http.model import (
-    MIB,
-    Backoff,
+from lillux.http.errors import (
     BrokenConnectionError,
     ExchangeCancelledError,
     ExchangeTimeoutError,
-    HttpRequest,
     ResponseTooLargeError,
-    Retry,
     UndecodableBodyError,
     UnreachableError,
 )
+from lillux.http.model import MIB, HttpRequest
+from lillux.http.retries import Backoff, Retry
 from tests.support.http_servers import Exchange, Server, closed_port
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)

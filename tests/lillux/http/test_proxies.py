@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from lillux.http.client import HttpClient
-from lillux.http.model import HttpRequest, ProxyError, TlsError, parse_address
+from lillux.http.errors import ProxyError, TlsError
+from lillux.http.model import HttpRequest
 from lillux.http.proxies import proxy_for
+from lillux.http.urls import parse_address
 from tests.support.certificates import authority_file, context_for
 from tests.support.http_servers import Server, closed_port, proxy
 

@@ -5,7 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from lillux.http.client import HttpClient
-from lillux.http.model import HttpRequest, OutgoingRequest, RedirectError, parse_address, redirected
+from lillux.http.errors import RedirectError
+from lillux.http.model import HttpRequest
+from lillux.http.redirects import OutgoingRequest, redirected
+from lillux.http.urls import parse_address
 from tests.support.http_servers import Exchange, Server
 
 SECRETS = {

@@ -6,8 +6,9 @@ import pytest
 
 from lillux.errors import ConfigurationError
 from lillux.http.client import HttpClient
-from lillux.http.model import ExchangeTimeoutError, HttpRequest, TlsError
-from lillux.http.proxies import CA_FILES
+from lillux.http.errors import ExchangeTimeoutError, TlsError
+from lillux.http.model import HttpRequest
+from lillux.http.trust_roots import CA_FILES
 from tests.support.certificates import authority_file, context_for
 from tests.support.http_servers import Server
 

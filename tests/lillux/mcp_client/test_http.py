@@ -11,19 +11,18 @@ import pytest
 
 from lillux.cancellation import Cancellation
 from lillux.http.client import HttpClient
-from lillux.http.model import HttpClientError, InvalidRequestError
-from lillux.mcp_client.http import HttpServer, call_over_http
-from lillux.mcp_client.session import (
-    ClientInfo,
+from lillux.http.errors import HttpClientError, InvalidRequestError
+from lillux.mcp_client.errors import (
     McpAnswerTooLargeError,
     McpAuthError,
     McpCancelledError,
     McpProtocolError,
     McpRefusedError,
     McpTimeoutError,
-    ToolAnswer,
-    ToolCall,
 )
+from lillux.mcp_client.http import call_over_http
+from lillux.mcp_client.http_line import HttpServer
+from lillux.mcp_client.session import ClientInfo, ToolAnswer, ToolCall
 from lillux.mcp_client.versions import LEGACY, MODERN, NEWEST_LEGACY, wanted
 from tests.support.http_servers import Exchange, Server
 from tests.support.mcp_servers import sdk_over_http

@@ -10,17 +10,15 @@ from typing import Any
 import pytest
 
 from lillux.cancellation import Cancellation
-from lillux.mcp_client.session import (
-    ClientInfo,
+from lillux.mcp_client.errors import (
     McpAnswerTooLargeError,
     McpCancelledError,
     McpProtocolError,
     McpRefusedError,
     McpServerEndedError,
     McpTimeoutError,
-    ToolCall,
-    ToolListing,
 )
+from lillux.mcp_client.session import ClientInfo, ToolCall, ToolListing
 from lillux.mcp_client.stdio import ServerProcess, StdioAnswer, call_over_stdio
 from lillux.mcp_client.versions import LEGACY, MODERN, NEWEST_LEGACY, wanted
 from lillux.process.model import Command, ProgramNotFoundError

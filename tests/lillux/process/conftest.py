@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lillux.process.pumps import OpenPump, SelectorPump, ThreadPump
+from lillux.process.pipes import OpenPump
+from lillux.process.pumps import SelectorPump
+from lillux.process.thread_pump import ThreadPump
 from tests.support.children import Lifeline
 
 PUMPS: dict[str, OpenPump] = {

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from lillux.process.children import adopt_orphans
+from lillux.process.descendants import adopt_orphans
 from tests.support.children import Lifeline
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="Linux adopts orphans")
 
 CODE = """
 import os, subprocess, sys
-from lillux.process.children import adopt_orphans, end_descendants
+from lillux.process.descendants import adopt_orphans, end_descendants
 
 assert adopt_orphans()
 subprocess.run(["/bin/sh", "-c", sys.argv[1]], check=True)
@@ -64,7 +64,7 @@ def test_other_systems_adopt_no_descendants() -> None:
 
 
 def test_a_process_without_children_has_ended_them_all() -> None:
-    code = "from lillux.process.children import *; print(end_descendants(1.0, platform='x'))"
+    code = "from lillux.process.descendants import *; print(end_descendants(1.0, platform='x'))"
     root = Path(__file__).parents[3]
     argv = [sys.executable, "-c", code]
     done = subprocess.run(argv, capture_output=True, encoding="utf-8", check=True, cwd=root)

@@ -14,7 +14,7 @@ import pytest
 from lillux.cancellation import Cancellation
 from lillux.process import ProcessManager
 from lillux.process.model import Command, Outcome
-from lillux.process.pumps import OpenPump
+from lillux.process.pipes import OpenPump
 from tests.support.children import Lifeline, python, shell
 from tests.support.endings import wait_until
 

@@ -7,14 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lillux.process.pumps import (
-    Bell,
-    SelectorPump,
-    ThreadPump,
-    open_pidfd,
-    pump_for,
-    rung_by_signals,
-)
+from lillux.process.pumps import Bell, SelectorPump, open_pidfd, pump_for, rung_by_signals
+from lillux.process.thread_pump import ThreadPump
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a selector of pipes is POSIX")
 

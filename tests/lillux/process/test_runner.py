@@ -11,7 +11,8 @@ import pytest
 
 from lillux.process import ProcessManager
 from lillux.process.model import MIB, Command, SpawnError
-from lillux.process.pumps import LaterInput, OpenPump, SelectorPump
+from lillux.process.pipes import LaterInput, OpenPump
+from lillux.process.pumps import SelectorPump
 from tests.support.children import python, shell
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="children here are shell scripts")

@@ -8,8 +8,8 @@ import pytest
 
 from lillux.errors import ConfigurationError
 from lillux.process import ProcessManager
-from lillux.process.children import find_program
 from lillux.process.model import Command, ProgramNotFoundError, SpawnError
+from lillux.process.spawn import find_program
 from tests.support.children import shell
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="programs here are shell scripts")

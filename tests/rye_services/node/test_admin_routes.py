@@ -3,7 +3,7 @@ from typing import Any, Literal
 import pytest
 
 from lillux.signing import compute_key_fingerprint, generate_keypair
-from ryeos.remote.requests import encode_public_key
+from ryeos.remote.identity import encode_public_key
 from tests.support.node import Node, User
 
 KEYS = "/admin/authorized-keys"

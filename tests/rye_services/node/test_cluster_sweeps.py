@@ -12,7 +12,7 @@ from time import time
 import pytest
 from sqlalchemy import update
 
-from packing.local_cluster import ObjectStorage
+from packing.cluster_storage import ObjectStorage
 from rye_services.node.storage import Sweep, Sweeps
 from rye_services.storage.database import Database, stored_contents
 from ryeos.sync.entries import ContentEntry, encode

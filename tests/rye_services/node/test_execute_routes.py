@@ -9,7 +9,7 @@ import pytest
 
 from rye_services.node.runs.execution import MOST_CONFLICTS
 from rye_services.operations.cli import main
-from ryeos.remote.requests import sign_delivery
+from ryeos.remote.deliveries import sign_delivery
 from tests.support.databases import database_environ
 from tests.support.node import Node, Reply
 from tests.support.remote_projects import RemoteProject

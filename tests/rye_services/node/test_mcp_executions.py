@@ -5,7 +5,7 @@ import os
 import anyio
 import pytest
 
-from lillux.digests import canonical_json
+from lillux.canonical_json import canonical_json
 from tests.support.node import Node
 from tests.support.remote_projects import RemoteProject
 from tests.support.workspace import Workspace

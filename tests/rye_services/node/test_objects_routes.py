@@ -6,15 +6,10 @@ from typing import Literal
 import pytest
 
 from lillux.digests import sha256_hex
-from lillux.store_files import ObjectKind
+from lillux.store_layout import ObjectKind
 from rye_services.node.store.objects import UserStores
-from ryeos.sync.entries import (
-    MEDIA_TYPE,
-    ContentEntry,
-    decode,
-    framed,
-    read_entries,
-)
+from ryeos.sync.entries import ContentEntry, decode
+from ryeos.sync.framed_entries import MEDIA_TYPE, framed, read_entries
 from tests.support.node import Node, User, running_node
 from tests.support.node_sync import blob_entry, contents_of, object_entry, put
 

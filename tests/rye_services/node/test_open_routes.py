@@ -3,7 +3,7 @@ import json
 from rye_services.node.admin_routes import provided_tools
 from ryeos import __version__
 from ryeos.items.refs import Space
-from ryeos.remote.requests import decode_public_key, read_identity
+from ryeos.remote.identity import decode_public_key, read_identity
 from tests.support.node import Node
 
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 import ryeos
-from lillux.store_files import ObjectKind
+from lillux.store_layout import ObjectKind
 from rye_services.node.store.objects import UserStores
 from ryeos.sync.objects import changes_between
 from tests.support.node import Node, Reply, User

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from ryeos.remote.secrets import seal_secrets
+from ryeos.remote.envelopes import seal_secrets
 from tests.support.node import Node
 
 

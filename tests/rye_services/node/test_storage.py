@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert, select
 
-from lillux.files import locked
+from lillux.file_locks import locked
 from lillux.store import Store
-from lillux.store_files import ObjectKind
+from lillux.store_layout import ObjectKind
 from rye_services.node.services import NodeServices, open_services
 from rye_services.node.storage import FSCK_HINT, LOCK, UserGarbage, open_sync
 from rye_services.node.store.bucket_store import BucketStores

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from lillux.signing import generate_keypair
-from ryeos.remote.requests import encode_public_key
-from ryeos.remote.secrets import FOR_VAULT, seal_secrets
+from ryeos.remote.envelopes import FOR_VAULT, seal_secrets
+from ryeos.remote.identity import encode_public_key
 from tests.support.node import Node, Reply, User
 from tests.support.node_sync import PROJECT, push_tree, tree
 from tests.support.remote_projects import RemoteProject

@@ -12,13 +12,8 @@ from rye_services.node.secrets import (
 )
 from rye_services.refusal import RefusedError
 from rye_services.storage.database import Database, user_secrets
-from ryeos.remote.secrets import (
-    MAX_SECRETS,
-    EnvelopeError,
-    SecretNameError,
-    SecretValuesError,
-    seal_secrets,
-)
+from ryeos.remote.envelopes import EnvelopeError, seal_secrets
+from ryeos.remote.secret_names import MAX_SECRETS, SecretNameError, SecretValuesError
 from tests.support.databases import made_database, on_sqlite_alone
 from tests.support.errors import coded
 

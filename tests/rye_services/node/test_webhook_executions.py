@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ryeos.remote.requests import DELIVERY_ID
+from ryeos.remote.deliveries import DELIVERY_ID
 from tests.support.endings import wait_until
 from tests.support.hooks import bind
 from tests.support.node import Node

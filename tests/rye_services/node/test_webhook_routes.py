@@ -1,6 +1,6 @@
 import pytest
 
-from ryeos.remote.secrets import seal_secrets
+from ryeos.remote.envelopes import seal_secrets
 from tests.support.node import Node
 
 BINDING = {"item_id": "tool:a/b", "project_path": "p", "description": "on push"}

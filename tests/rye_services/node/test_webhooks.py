@@ -26,8 +26,8 @@ from rye_services.node.webhooks import (
 )
 from rye_services.refusal import RefusedError
 from rye_services.storage.database import Database, webhook_deliveries_replay
-from ryeos.remote.requests import sign_delivery
-from ryeos.remote.secrets import FOR_EXECUTION, EnvelopeError, seal_secrets
+from ryeos.remote.deliveries import sign_delivery
+from ryeos.remote.envelopes import FOR_EXECUTION, EnvelopeError, seal_secrets
 from tests.support.databases import made_database, on_sqlite_alone
 from tests.support.errors import coded
 

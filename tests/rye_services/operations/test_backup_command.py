@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from lillux.files import locked
+from lillux.file_locks import locked
 from lillux.store import Store
-from lillux.store_files import ObjectKind
+from lillux.store_layout import ObjectKind
 from rye_services.node.store.objects import UserStores
 from rye_services.operations.cli import main
 from rye_services.process.data_folder import open_database

@@ -12,7 +12,7 @@ import pytest
 from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair
 from rye_services.operations.cli import main
 from ryeos import __version__
-from ryeos.remote.requests import encode_public_key
+from ryeos.remote.identity import encode_public_key
 from tests.support.workspace import ROOT
 
 

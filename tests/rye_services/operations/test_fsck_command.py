@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from lillux.files import locked
+from lillux.file_locks import locked
 from lillux.store import Store
-from lillux.store_files import ObjectKind
+from lillux.store_layout import ObjectKind
 from rye_services.node.services import NodeServices, open_services
 from rye_services.node.storage import LOCK
 from rye_services.node.store.heads import Heads

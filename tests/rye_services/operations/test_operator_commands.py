@@ -339,6 +339,6 @@ def _execution(console: Console, thread_id: str, **values: object) -> None:
 
 
 def _public_key() -> str:
-    from ryeos.remote.requests import encode_public_key
+    from ryeos.remote.identity import encode_public_key
 
     return encode_public_key(generate_keypair().public_pem).removeprefix("ed25519:")

@@ -32,9 +32,9 @@ from rye_services.process.keys import NodeKeys, open_keys
 from rye_services.settings import Settings, read_settings
 from rye_services.storage.database import Database, threads, user_secrets
 from ryeos.items.context import utc_now
+from ryeos.remote.envelopes import FOR_EXECUTION, seal_secrets
+from ryeos.remote.identity import identity_document, read_identity
 from ryeos.remote.pins import PinMismatchError, Pins
-from ryeos.remote.requests import identity_document, read_identity
-from ryeos.remote.secrets import FOR_EXECUTION, seal_secrets
 from tests.support.databases import database_environ
 from tests.support.errors import coded
 from tests.support.killed_at_step import kill_before
@@ -301,7 +301,7 @@ def _identity(keys: NodeKeys) -> Any:  # noqa: ANN401 - NodeIdentity
 
 
 def _signed(keys: NodeKeys, document: Mapping[str, Any]) -> dict[str, Any]:
-    from ryeos.remote.requests import sign_document
+    from ryeos.remote.signed_documents import sign_document
 
     return sign_document(document, keys.signing, keys.created_at)
 

@@ -25,7 +25,7 @@ from rye_services.refusal import RefusedError
 from rye_services.registry.accounts import Accounts, Namespaces
 from rye_services.storage.database import Database, audit
 from ryeos.items.context import utc_now
-from ryeos.remote.secrets import MAX_SECRETS
+from ryeos.remote.secret_names import MAX_SECRETS
 from tests.support.databases import made_database
 from tests.support.errors import coded
 from tests.support.workspace import ROOT

@@ -21,7 +21,7 @@ from rye_services.refusal import RefusedError
 from rye_services.storage.database import Database
 from rye_services.storage.migrations import make_tables
 from ryeos.items.errors import RyeError
-from ryeos.remote.requests import encode_public_key
+from ryeos.remote.identity import encode_public_key
 from tests.support.databases import database_url, made_database
 from tests.support.errors import coded
 from tests.support.workspace import NOW, fixed_clock

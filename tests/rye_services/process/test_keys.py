@@ -9,12 +9,13 @@ from shutil import rmtree
 
 import pytest
 
+from lillux.key_files import load_keypair
 from lillux.sealing import box_public, decode_box_key
-from lillux.signing import compute_key_fingerprint, load_keypair
+from lillux.signing import compute_key_fingerprint
 from rye_services.process.health import probe_keys
 from rye_services.process.keys import exported_files, open_keys, open_pair
 from ryeos.items.errors import RyeError
-from ryeos.remote.requests import identity_document, read_identity
+from ryeos.remote.identity import identity_document, read_identity
 from tests.support.errors import coded
 
 FILES = ["box_key.pem", "box_pub.pem", "items", "private_key.pem", "public_key.pem", "receipts"]

@@ -15,7 +15,7 @@ from lillux.signing import generate_keypair
 from rye_services.process.server import listen
 from rye_services.storage.database import REVISION, Database
 from ryeos.items.errors import RyeError
-from ryeos.remote.requests import encode_public_key
+from ryeos.remote.identity import encode_public_key
 from tests.support.databases import database_environ
 from tests.support.endings import wait_until
 from tests.support.errors import coded

@@ -1,8 +1,9 @@
 from typing import Any
 
 from lillux.signing import generate_keypair
-from ryeos.remote.requests import encode_public_key, sign_document
-from ryeos.trust.keys import SigningKey
+from ryeos.remote.identity import encode_public_key
+from ryeos.remote.signed_documents import sign_document
+from ryeos.trust.signing_key import SigningKey
 from tests.support.registry import Account, Registry, running_registry
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from lillux.signing import generate_keypair
 from lillux.store import Store
-from lillux.store_files import ObjectKind
+from lillux.store_layout import ObjectKind
 from rye_services.registry.services import open_registry_alone
-from ryeos.remote.requests import verify_document
-from ryeos.trust.keys import SigningKey
+from ryeos.remote.signed_documents import verify_document
+from ryeos.trust.signing_key import SigningKey
 from tests.support.registry import Registry, bundle_body, item_text, running_registry
 
 FILES = {

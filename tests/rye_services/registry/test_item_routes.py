@@ -5,7 +5,7 @@ import pytest
 from lillux.digests import sha256_hex
 from lillux.signing import compute_key_fingerprint, verify_signature
 from ryeos.items.refs import Kind
-from ryeos.remote.requests import verify_document
+from ryeos.remote.signed_documents import verify_document
 from ryeos.trust.signature import content_hash, form_for, split
 from tests.support.registry import Registry, item_text
 

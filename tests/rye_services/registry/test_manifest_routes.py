@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from lillux.sealing import generate_box_pair
-from ryeos.remote.requests import identity_document, sign_document
+from ryeos.remote.identity import identity_document
+from ryeos.remote.signed_documents import sign_document
 from tests.support.node import Reply, User
 from tests.support.node_sync import push_tree, put, tree
 from tests.support.registry import Registry, running_registry

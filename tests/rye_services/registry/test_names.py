@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.files import require_plain_path
+from lillux.contained_paths import require_plain_path
 from rye_services.names import RegistryNameError, folded_namespace, is_reserved, namespace_name
 from rye_services.registry.names import bundle_name, item_name, version_of
 

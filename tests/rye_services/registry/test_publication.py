@@ -10,7 +10,7 @@ from rye_services.registry.items import (
 )
 from rye_services.registry.names import item_name, version_of
 from ryeos.items.refs import Kind
-from ryeos.trust.keys import SigningKey
+from ryeos.trust.signing_key import SigningKey
 from tests.support.registry import item_text
 
 SIGNER = SigningKey(generate_keypair())

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from lillux.sealing import generate_box_pair
-from ryeos.remote.requests import identity_document
+from ryeos.remote.identity import identity_document
 from tests.support.databases import KINDS, database_url
 from tests.support.node import Reply
 from tests.support.races import MANY, at_once

@@ -160,7 +160,7 @@ def test_answers_about_keys_secrets_and_hooks_match_the_description(
 ) -> None:
     owner: User = shared_node.user(scopes=("*",))
     public = shared_node.user().keypair.public_pem
-    from ryeos.remote.requests import encode_public_key
+    from ryeos.remote.identity import encode_public_key
 
     key = {"public_key": encode_public_key(public), "scopes": ["remote:push"]}
     hook = {"item_id": ITEM, "project_path": "p"}

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 
 from rye_services.storage.database import Database
-from ryeos.remote.requests import encode_public_key
+from ryeos.remote.identity import encode_public_key
 from tests.support.node import Node, User
 
 KEYS = "/admin/authorized-keys"

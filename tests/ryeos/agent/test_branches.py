@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.app.agent_threads import ThreadWish
+from ryeos.app.thread_workspace import ThreadWish
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import Kind, Reference
 from tests.support.agent_threads import carried_out, directive, echo, provider, threads

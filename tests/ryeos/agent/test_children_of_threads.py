@@ -10,10 +10,11 @@ import pytest
 
 from lillux.values import replace
 from ryeos.agent.ledger import Ledger
-from ryeos.agent.purse import Limits
+from ryeos.agent.limits import Limits
 from ryeos.agent.records import Journal
-from ryeos.app.agent_threads import AgentThreads, ThreadWish
+from ryeos.app.agent_threads import AgentThreads
 from ryeos.app.thread_log import Following
+from ryeos.app.thread_workspace import ThreadWish
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import Kind, Reference
 from tests.support.agent_threads import carried_out, directive, echo, provider, threads

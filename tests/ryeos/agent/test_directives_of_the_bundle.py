@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ryeos.app.agent_threads import ThreadWish
+from ryeos.app.thread_workspace import ThreadWish
 from ryeos.items.refs import Kind, Reference
 from tests.support.agent_threads import carried_out, provider, threads
 from tests.support.model_server import ModelServer, calls

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from ryeos.app.agent_threads import AgentThreads, ThreadWish
+from ryeos.app.agent_threads import AgentThreads
 from ryeos.app.thread_log import Following
+from ryeos.app.thread_workspace import ThreadWish
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import Kind, Reference
 from ryeos.run.model import ExecutionResult

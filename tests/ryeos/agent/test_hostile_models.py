@@ -16,8 +16,8 @@ from lillux.errors import FileSystemError
 from ryeos.agent.ledger import DAILY_SPEND, FOLDER, LEDGER, NEWEST, Ledger
 from ryeos.agent.prices import nano_dollars
 from ryeos.agent.records import AgentRecords
-from ryeos.app.agent_threads import ThreadWish
 from ryeos.app.thread_log import Following
+from ryeos.app.thread_workspace import ThreadWish
 from ryeos.items.errors import Answer
 from ryeos.items.refs import Kind, Reference
 from tests.support.agent_threads import carried_out, directive, echo, provider, threads

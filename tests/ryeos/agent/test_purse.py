@@ -5,21 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from lillux.values import dataclass, replace
+from ryeos.agent.limits import FIELDS, Limits, combined_limits, read_limits
 from ryeos.agent.prices import Price, price_of
-from ryeos.agent.purse import (
-    FIELDS,
-    Amounts,
-    Limits,
-    NextCall,
-    Purse,
-    Worst,
-    combined_limits,
-    read_limits,
-    worst_case,
-)
+from ryeos.agent.purse import Amounts, Purse, Worst
+from ryeos.agent.worst_case import NextCall, worst_case
+from ryeos.items.directives import parse_directive
 from ryeos.items.error_table import error_table
 from ryeos.items.errors import RyeError
-from ryeos.items.markdown import parse_directive
 
 DOLLAR = 10**9
 PRICE = price_of({"input": 1000, "output": 5000, "cache_read": 100, "cache_write": 2000}, "m")

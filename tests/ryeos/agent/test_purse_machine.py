@@ -15,17 +15,10 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 from lillux.values import dataclass
 from ryeos.agent.ledger import Ledger
+from ryeos.agent.limits import Limits, combined_limits
 from ryeos.agent.prices import Price, cost, input_of, price_of
-from ryeos.agent.purse import (
-    Amounts,
-    Child,
-    Limits,
-    NextCall,
-    Purse,
-    Reservation,
-    combined_limits,
-    worst_case,
-)
+from ryeos.agent.purse import Amounts, Child, Purse, Reservation
+from ryeos.agent.worst_case import NextCall, worst_case
 from ryeos.items.errors import RyeError
 
 PRICES = [

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from lillux.values import replace
-from ryeos.agent.journal import AgentThread
-from ryeos.agent.purse import read_limits
-from ryeos.app.agent_threads import ThreadWish
+from ryeos.agent.limits import read_limits
+from ryeos.agent.thread_state import AgentThread
 from ryeos.app.thread_log import Following
-from ryeos.graph.run_log import EventRecord
+from ryeos.app.thread_workspace import ThreadWish
+from ryeos.graph.transcript import EventRecord
 from ryeos.items.errors import Answer, RyeError
 from ryeos.items.refs import Kind, Reference
 from ryeos.run.model import ExecutionRequest, ThreadRequest
-from ryeos.run.thread_control import Program
+from ryeos.run.threads.start import Program
 from tests.support.agent_threads import directive, echo, provider, threads
 from tests.support.model_server import ModelServer, calls, words
 from tests.support.workspace import Workspace

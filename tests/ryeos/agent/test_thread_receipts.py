@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from ryeos.agent.ledger import FOLDER, LEDGER, Ledger
-from ryeos.app.agent_threads import ThreadWish
 from ryeos.app.thread_log import Following
+from ryeos.app.thread_workspace import ThreadWish
 from ryeos.items.errors import Answer, RyeError
 from ryeos.items.refs import Kind, Reference
-from ryeos.run.receipts import MODEL_CALL_TYPE, START_TYPE, THREAD_TYPE, Receipt
+from ryeos.run.receipt_log import Receipt
+from ryeos.run.receipt_statements import MODEL_CALL_TYPE, START_TYPE, THREAD_TYPE
 from tests.support.agent_threads import carried_out, directive, echo, provider, threads
 from tests.support.command_line import CommandLine
 from tests.support.model_server import ModelServer, calls, refused, words

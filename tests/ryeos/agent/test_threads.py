@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from lillux.cancellation import Cancellation
-from ryeos.agent.journal import ACTIVE
 from ryeos.agent.messages import Results
-from ryeos.app.agent_threads import AgentThreads, ThreadWish
+from ryeos.agent.thread_state import ACTIVE
+from ryeos.app.agent_threads import AgentThreads
 from ryeos.app.execute import execute
 from ryeos.app.progress import CallContext
 from ryeos.app.thread_log import Following
+from ryeos.app.thread_workspace import ThreadWish
 from ryeos.items.errors import Answer, RyeError
 from ryeos.items.refs import Kind, Reference
 from tests.support.agent_threads import carried_out, directive, echo, provider, threads

@@ -9,7 +9,7 @@ from time import monotonic
 import pytest
 
 from lillux.values import replace
-from ryeos.app.agent_threads import ThreadWish
+from ryeos.app.thread_workspace import ThreadWish
 from ryeos.items.refs import Kind, Reference
 from ryeos.run.model import ExecutionRequest, ThreadRequest
 from tests.support.agent_threads import ECHO, carried_out, directive, echo, provider, threads

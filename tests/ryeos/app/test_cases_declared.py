@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from ryeos.app.item_tests import DEFAULT_LIMIT_S, CaseFile, CaseFileError, read_cases
+from ryeos.app.case_files import DEFAULT_LIMIT_S, CaseFile, CaseFileError, read_cases
 
 HEADER = {"tool_type": "test", "executor_id": None}
 

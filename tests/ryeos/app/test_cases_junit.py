@@ -3,7 +3,8 @@ from xml.etree import ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.app.item_tests import CaseResult, CaseState, junit_xml
+from ryeos.app.item_tests import CaseResult, CaseState
+from ryeos.app.junit import junit_xml
 
 
 def parsed(text: str) -> ET.Element:

@@ -5,14 +5,8 @@ import pytest
 
 from lillux.cancellation import Cancellation
 from lillux.signing import compute_key_fingerprint, generate_keypair
-from ryeos.app.item_tests import (
-    FILE_ITSELF,
-    CaseResult,
-    CaseState,
-    case_files,
-    planned,
-    run_cases,
-)
+from ryeos.app.case_files import case_files
+from ryeos.app.item_tests import FILE_ITSELF, CaseResult, CaseState, planned, run_cases
 from ryeos.items.errors import ItemNotFoundError, RyeError
 from tests.support.errors import coded
 from tests.support.workspace import Workspace

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from lillux.signing import save_keypair
-from ryeos.agent.providers import AGENT_PATH, AGENT_SCHEMA
+from lillux.key_files import save_keypair
+from ryeos.agent.provider_schemas import AGENT_SCHEMA
+from ryeos.agent.providers import AGENT_PATH
 from ryeos.app.config_templates import CONFIGS
 from ryeos.app.help import help_on
 from ryeos.app.settings import SETTINGS, settings_problems

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import ryeos
 from lillux.signing import compute_key_digest
-from lillux.store_files import ObjectMissingError
+from lillux.store_errors import ObjectMissingError
 from lillux.values import dataclass, field
 from ryeos import aio
 from ryeos.items.errors import IntegrityError

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lillux.signing import save_keypair
+from lillux.key_files import save_keypair
 from ryeos.app.workspace import Rye
 from tests.support.background_runs import ended, program_of
 from tests.support.graph_runs import GraphGround

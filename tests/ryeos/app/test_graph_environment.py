@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from ryeos.graph.recording import Ledger
-from ryeos.graph.run_log import run_place
-from ryeos.run.thread_control import ask_for_end
-from ryeos.run.threads import Status, Thread
+from ryeos.graph.run_ledger import Ledger
+from ryeos.graph.run_places import run_place
+from ryeos.run.threads.end import ask_for_end
+from ryeos.run.threads.thread import Status, Thread
 from tests.support.graph_runs import GraphGround
 
 FAILING = """

@@ -3,15 +3,8 @@
 import pytest
 
 from ryeos.agent.tools import MAX_FLAT
-from ryeos.app.item_tests import (
-    CaseFileError,
-    CaseResult,
-    CaseState,
-    case_files,
-    planned,
-    read_case_text,
-    run_cases,
-)
+from ryeos.app.case_files import CaseFileError, case_files, read_case_text
+from ryeos.app.item_tests import CaseResult, CaseState, planned, run_cases
 from tests.support.agent_threads import directive, echo
 from tests.support.workspace import Workspace
 

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.errors import LilluxError
-from ryeos.app.verbs import TOOLS, valid_arguments
+from ryeos.app.verb_arguments import valid_arguments
+from ryeos.app.verbs import TOOLS
 from ryeos.items.errors import VerbArgumentError
 
 JSON = st.recursive(

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.app.verbs import answer, item_reference, rye_of
+from ryeos.app.verb_arguments import item_reference, rye_of
+from ryeos.app.verbs import answer
 from ryeos.items.errors import AmbiguousItemError, InvalidRefError, RyeError
 from tests.support.errors import coded
 from tests.support.workspace import Workspace

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ryeos.trust.bundles import PINS_NAME
+from ryeos.trust.installed_bundles import PINS_NAME
 from tests.support.bundles import Publisher, echo_tool
 from tests.support.command_line import CommandLine
 from tests.support.registry import Registry

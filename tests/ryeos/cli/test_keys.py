@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from lillux.signing import compute_key_fingerprint, generate_keypair, load_keypair
+from lillux.key_files import load_keypair
+from lillux.signing import compute_key_fingerprint, generate_keypair
 from ryeos.trust.store import parse_key_document
 from tests.support.command_line import CommandLine, Stranger
 

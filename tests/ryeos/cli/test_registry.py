@@ -12,7 +12,7 @@ import pytest
 from rye_services.people.credentials import ApiKeys
 from rye_services.people.teams import Teams
 from rye_services.registry.accounts import Accounts
-from ryeos.remote.registry_items import LOCK_NAME
+from ryeos.remote.registry_lock import LOCK_NAME
 from tests.support.command_line import CommandLine
 from tests.support.registry import Account, Registry, item_text, registry_database
 

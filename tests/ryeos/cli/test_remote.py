@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from lillux.signing import load_keypair
+from lillux.key_files import load_keypair
 from rye_services.storage.database import Database, threads
 from ryeos.items.refs import Space
 from ryeos.remote.node import Node as RemoteNode

@@ -8,11 +8,13 @@ from threading import Thread
 
 import pytest
 
+from lillux.key_files import load_keypair
 from lillux.sealing import generate_box_pair
-from lillux.signing import generate_keypair, load_keypair
-from ryeos.remote.requests import identity_document
-from ryeos.remote.secrets import LocalSecrets, open_envelope
-from ryeos.trust.keys import SigningKey
+from lillux.signing import generate_keypair
+from ryeos.remote.envelopes import open_envelope
+from ryeos.remote.identity import identity_document
+from ryeos.remote.local_secrets import LocalSecrets
+from ryeos.trust.signing_key import SigningKey
 from tests.support.command_line import CommandLine
 from tests.support.node import Node
 

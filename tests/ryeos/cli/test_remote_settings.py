@@ -2,9 +2,9 @@ import pytest
 
 from lillux.sealing import generate_box_pair
 from lillux.signing import generate_keypair
+from ryeos.remote.identity import identity_document, read_identity
 from ryeos.remote.pins import Pins
-from ryeos.remote.requests import identity_document, read_identity
-from ryeos.trust.keys import SigningKey
+from ryeos.trust.signing_key import SigningKey
 from tests.support.command_line import CommandLine
 
 URL = "https://gpu.example:8443"

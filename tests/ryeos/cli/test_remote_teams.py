@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from lillux.signing import load_keypair
+from lillux.key_files import load_keypair
 from rye_services.storage.database import Database, sign_ins
 from ryeos.items.refs import Space
 from tests.support.command_line import CommandLine

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from lillux.signing import load_keypair
+from lillux.key_files import load_keypair
 from tests.support.command_line import CommandLine
 from tests.support.node import Node
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lillux.process.model import CapturedStream, Outcome
 from ryeos.cli.progress import Spinner, end_spinner
 from ryeos.cli.run import ToolOutput, may_be_json
-from ryeos.run.calls import cause_in, map_outcome
+from ryeos.run.outcomes import cause_in, map_outcome
 from tests.support.command_line import CommandLine, program_of
 from tests.support.terminal import Terminal
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lillux.sandbox import landlock_version
+from lillux.landlock import landlock_version
 from lillux.seccomp import can_filter
 from lillux.supervisor import can_supervise
 from tests.support.command_line import CommandLine

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from lillux.signing import generate_keypair
-from ryeos.trust.keys import SigningKey
+from ryeos.trust.signing_key import SigningKey
 from tests.support.command_line import CommandLine
 
 ROOT = Path(__file__).resolve().parents[3]

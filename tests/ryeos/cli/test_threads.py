@@ -5,8 +5,9 @@ import re
 import pytest
 
 from ryeos.app.commands import HIDDEN
-from ryeos.run.thread_registry import ThreadRegistry
-from ryeos.run.threads import Status, Thread, ThreadsPlace
+from ryeos.run.threads.place import ThreadsPlace
+from ryeos.run.threads.registry import ThreadRegistry
+from ryeos.run.threads.thread import Status, Thread
 from tests.support.command_line import CommandLine
 
 ID = "mine/x/x-1-2-00aa"

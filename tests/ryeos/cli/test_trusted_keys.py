@@ -3,16 +3,11 @@ from typing import Any
 
 import pytest
 
-from lillux.signing import (
-    KeyPair,
-    compute_key_digest,
-    compute_key_fingerprint,
-    generate_keypair,
-    load_keypair,
-)
+from lillux.key_files import load_keypair
+from lillux.signing import KeyPair, compute_key_digest, compute_key_fingerprint, generate_keypair
 from ryeos.items.refs import Kind
-from ryeos.trust.keys import SigningKey
 from ryeos.trust.signature import SignedText, form_for
+from ryeos.trust.signing_key import SigningKey
 from ryeos.trust.store import document_path
 from tests.support.command_line import CommandLine, Stranger, key_document, place_document
 

@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ryeos.graph.conditions import (
-    ALIASES,
     ALWAYS,
     NEVER,
-    OPERATORS,
     AllOf,
     AnyOf,
     Comparison,
@@ -21,6 +19,7 @@ from ryeos.graph.conditions import (
     references,
 )
 from ryeos.graph.expressions import ExpressionError
+from ryeos.graph.operators import ALIASES, OPERATORS
 from ryeos.graph.problems import GraphProblem
 
 WHERE = "config.nodes.route.next[0].when"

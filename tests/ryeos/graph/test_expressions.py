@@ -14,11 +14,11 @@ from ryeos.graph.expressions import (
     MAX_TEXT_CHARS,
     ExpressionError,
     fill,
-    look_up,
     problems,
     references,
     unquoted_in,
 )
+from ryeos.graph.template_syntax import look_up
 
 DOCUMENT: dict[str, Any] = {
     "state": {

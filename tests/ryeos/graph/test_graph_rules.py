@@ -6,18 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.graph.call import mapped, timed_out
+from ryeos.graph.call_results import classified, failed, unwrapped
+from ryeos.graph.capabilities import denial, required_capability
 from ryeos.graph.commands import WalkOutcome
-from ryeos.graph.model import denial, required_capability, storage_problem
-from ryeos.graph.walk import (
-    Control,
-    classified,
-    collected,
-    control_of,
-    elements_of,
-    failed,
-    unwrapped,
-)
+from ryeos.graph.failures import Control, control_of
+from ryeos.graph.node_calls import collected, elements_of
+from ryeos.graph.run_result import mapped, timed_out
+from ryeos.graph.storable_values import storage_problem
 from tests.support.graph_walks import gate, nodes
 
 # ---------------------------------------------------------------------------- capabilities

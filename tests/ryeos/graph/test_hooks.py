@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from ryeos.graph.commands import CallResult, Position
+from ryeos.graph.call_results import failed
+from ryeos.graph.commands import CallResult
+from ryeos.graph.hooks import watching_hooks
 from ryeos.graph.model import Graph
-from ryeos.graph.nodes import watching_hooks
-from ryeos.graph.walk import failed
+from ryeos.graph.progress import Position
 from tests.support.graph_walks import (
     Answering,
     Walked,

@@ -3,10 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from lillux.digests import CanonicalJsonError
+from lillux.canonical_json import CanonicalJsonError
 from lillux.store import Store
 from lillux.values import replace
-from ryeos.graph.run_log import NodeCache, NodeInput
+from ryeos.graph.node_cache import NodeCache
+from ryeos.graph.run_objects import NodeInput
 
 INPUT = NodeInput(
     graph_id="mine/g",

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.values import replace
-from ryeos.graph.problems import RunIdError, RunPlaceError
-from ryeos.graph.recording import (
+from ryeos.graph.errors import RunIdError, RunPlaceError
+from ryeos.graph.run_pages import (
     HistoryStep,
     RunPage,
     history_of,
@@ -15,7 +15,7 @@ from ryeos.graph.recording import (
     render_page,
     write_page,
 )
-from ryeos.graph.run_log import RunPlace
+from ryeos.graph.run_places import RunPlace
 from ryeos.items.errors import InvalidRefError
 from ryeos.items.refs import USER, Kind, Space
 from ryeos.items.yaml import parse_yaml

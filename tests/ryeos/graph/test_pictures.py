@@ -12,18 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.graph.pictures import (
-    Arrow,
-    Box,
-    NodeState,
-    Outline,
-    Picture,
-    dot,
-    mermaid,
-    picture_of,
-)
+from ryeos.graph.graphviz import dot
+from ryeos.graph.layout import MAX_BENDS, LayoutArrow, Size, lay_out
+from ryeos.graph.mermaid import mermaid
+from ryeos.graph.pictures import Arrow, Box, NodeState, Outline, Picture, picture_of
 from ryeos.graph.reading import read_graph
-from ryeos.graph.svg import MAX_BENDS, LayoutArrow, Size, lay_out, svg, text_width
+from ryeos.graph.svg import svg, text_width
 
 SVG = "{http://www.w3.org/2000/svg}"
 NODES = {

@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from lillux.values import replace
-from ryeos.graph.problems import RecordError
-from ryeos.graph.run_log import (
+from ryeos.graph.errors import RecordError
+from ryeos.graph.run_objects import (
     NodeInput,
     Receipt,
     RunSnapshot,

@@ -9,7 +9,7 @@ import pytest
 
 from lillux.cancellation import Cancellation
 from ryeos.run.model import ExecutionRequest
-from ryeos.run.thread_control import ask_for_end
+from ryeos.run.threads.end import ask_for_end
 from tests.support.children import Lifeline
 from tests.support.graph_runs import GraphGround
 

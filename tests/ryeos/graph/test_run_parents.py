@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.graph.recording import Ledger
-from ryeos.graph.run_log import run_place
+from ryeos.graph.run_ledger import Ledger
+from ryeos.graph.run_places import run_place
 from ryeos.items.errors import RyeError
-from ryeos.run.threads import Thread
+from ryeos.run.threads.thread import Thread
 from tests.ryeos.app.test_graph_calls import DENIED, ECHO, RECURSIVE
 from tests.support.background_runs import program_of
 from tests.support.errors import coded

@@ -13,26 +13,16 @@ from hypothesis import strategies as st
 from lillux.digests import sha256_hex
 from lillux.errors import FileSystemError
 from lillux.signing import generate_keypair
-from lillux.store_files import ObjectChangedError
-from ryeos.graph.problems import (
-    RunIdError,
-    RunPlaceError,
-    TranscriptError,
-)
-from ryeos.graph.run_log import CHECKPOINT, Receipt, RunPlace, run_id_for, valid_run_id
-from ryeos.graph.run_store import (
-    INLINE_BYTES,
-    CheckpointPace,
-    LoadedRun,
-    RunIdentity,
-    RunRecords,
-    StepRecord,
-    load_run,
-    receipts_of,
-)
+from lillux.store_errors import ObjectChangedError
+from ryeos.graph.errors import RunIdError, RunPlaceError, TranscriptError
+from ryeos.graph.loaded_runs import LoadedRun, load_run, receipts_of
+from ryeos.graph.run_objects import Receipt
+from ryeos.graph.run_places import RunPlace, run_id_for, valid_run_id
+from ryeos.graph.run_store import INLINE_BYTES, CheckpointPace, RunIdentity, RunRecords, StepRecord
+from ryeos.graph.transcript import CHECKPOINT
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import USER, Space
-from ryeos.trust.keys import SigningKey
+from ryeos.trust.signing_key import SigningKey
 from tests.support.errors import coded
 from tests.support.workspace import fixed_clock
 
@@ -483,7 +473,7 @@ import resource, sys
 from pathlib import Path
 from lillux.digests import sha256_hex
 from lillux.errors import FileSystemError
-from ryeos.graph.run_log import RunPlace
+from ryeos.graph.run_places import RunPlace
 from ryeos.graph.run_store import CheckpointPace, RunIdentity, RunRecords, StepRecord
 from ryeos.items.refs import USER, Space
 
@@ -527,8 +517,8 @@ def test_a_step_that_met_a_full_disk_is_recorded_once_there_is_room(place: RunPl
 ENDLESS = """
 import itertools, sys
 from pathlib import Path
-from ryeos.graph.run_log import Receipt
-from ryeos.graph.run_log import RunPlace
+from ryeos.graph.run_objects import Receipt
+from ryeos.graph.run_places import RunPlace
 from ryeos.graph.run_store import CheckpointPace, RunIdentity, RunRecords, StepRecord
 from ryeos.items.refs import USER, Space
 

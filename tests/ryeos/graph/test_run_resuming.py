@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from lillux.background import start_token
 from lillux.cancellation import Cancellation
+from lillux.process.states import start_token
 from ryeos.graph.call import Lineage
-from ryeos.graph.commands import Position
-from ryeos.graph.model import Options
-from ryeos.graph.recording import Ledger, RunNaming, WorkspaceRecordings
-from ryeos.graph.run_log import run_place
+from ryeos.graph.options import Options
+from ryeos.graph.progress import Position
+from ryeos.graph.recording import RunNaming, WorkspaceRecordings
+from ryeos.graph.run_ledger import Ledger
+from ryeos.graph.run_places import run_place
 from ryeos.graph.runner import StepEvent
 from ryeos.items.errors import RyeError
 from tests.support.errors import coded

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.graph.run_log import RunPlace
+from ryeos.graph.run_places import RunPlace
 from ryeos.graph.run_store import roots_of_runs
 from ryeos.items.refs import PROJECT, Space
 

@@ -16,7 +16,8 @@ from ryeos.graph.problems import GraphProblem
 from ryeos.graph.reading import read_graph
 from ryeos.graph.schemas import SCHEMAS
 from ryeos.items.errors import SpecError
-from ryeos.items.specs import tool_spec, unknown_key_warnings
+from ryeos.items.specs import tool_spec
+from ryeos.items.unknown_keys import unknown_key_warnings
 from ryeos.items.yaml import parse_yaml
 
 ROOT = Path(__file__).parents[3]

@@ -11,13 +11,13 @@ import pytest
 from lillux.patterns import pattern
 from ryeos.app.progress import ToolProgress
 from ryeos.app.topics import TOPICS, topic_text
-from ryeos.graph.conditions import ALIASES, OPERATORS
-from ryeos.graph.expressions import PIPES
+from ryeos.graph.operators import ALIASES, OPERATORS
+from ryeos.graph.pipes import PIPES
 from ryeos.graph.schemas import SCHEMAS
 from ryeos.items.yaml import parse_yaml
-from ryeos.mcp.results import problem_of, valid_blocks
-from ryeos.run.http import MAX_ATTEMPTS
-from ryeos.run.parameters import BUILT_IN
+from ryeos.mcp.content_blocks import problem_of, valid_blocks
+from ryeos.run.http_config import MAX_ATTEMPTS
+from ryeos.run.limits import BUILT_IN
 
 ROOT = Path(__file__).parents[3]
 GRAPHS = (ROOT / "docs/graphs.md").read_text("utf-8")

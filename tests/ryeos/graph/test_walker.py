@@ -2,7 +2,8 @@
 
 import pytest
 
-from ryeos.graph.commands import Act, CallResult, Enter, Fan, Pause, Position
+from ryeos.graph.commands import Act, CallResult, Enter, Fan, Pause
+from ryeos.graph.progress import Position
 from ryeos.graph.reading import read_graph
 from ryeos.graph.walk import planned_path
 from ryeos.items.yaml import parse_yaml

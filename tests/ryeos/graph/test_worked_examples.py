@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from ryeos.graph.call import valid_graph_inputs
-from ryeos.graph.commands import Act, Position
-from ryeos.graph.problems import GraphInputError
+from ryeos.graph.commands import Act
+from ryeos.graph.errors import GraphInputError
+from ryeos.graph.progress import Position
+from ryeos.graph.run_start import valid_graph_inputs
 from tests.support.graph_walks import Walked, always, bad, graph_of, ok, walked
 
 ROUTE = """

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from lillux.http.model import HttpRequest, InvalidRequestError, validate_request
+from lillux.http.errors import InvalidRequestError
+from lillux.http.model import HttpRequest, validate_request
 from lillux.templating import Names
 from ryeos.imports.openapi import read_openapi
 from ryeos.imports.plan import ImportSource, ProposedItem
 from ryeos.items.errors import SpecError
 from ryeos.items.yaml import parse_yaml
-from ryeos.run.http import http_plan
+from ryeos.run.http_config import http_plan
 
 
 class Api:

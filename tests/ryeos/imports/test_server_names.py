@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.files import require_plain_path
+from lillux.contained_paths import require_plain_path
 from ryeos.imports.server_items import item_names, valid_server_id
 from ryeos.items.errors import UsageError
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.imports.server_items import MAX_DESCRIPTION_CHARACTERS, ServerTool, offered_tools
+from ryeos.imports.server_offers import MAX_DESCRIPTION_CHARACTERS, ServerTool, offered_tools
 from ryeos.items.yaml import parse_yaml
 
 RUNTIME = "rye/core/runtimes/mcp/stdio"

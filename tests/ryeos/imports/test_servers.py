@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.imports.launches import EntryError, Secrets, is_secret, launch_of, words_of
+from ryeos.imports.entry_secrets import Secrets, is_secret
+from ryeos.imports.launches import EntryError, launch_of, words_of
 from ryeos.imports.plan import ImportPlan, ImportSource, ProposedItem, joined, plain_name
 from ryeos.imports.servers import read_servers
 from ryeos.items.yaml import parse_yaml

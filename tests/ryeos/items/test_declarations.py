@@ -2,16 +2,13 @@
 
 import pytest
 
-from ryeos.items.declarations import (
-    may_have_unread_rights,
-    unread_declarations,
-    unread_rights,
-)
+from ryeos.items.declaration_search import may_have_unread_rights
+from ryeos.items.declarations import unread_declarations, unread_rights
 from ryeos.items.header_names import is_one_slip
 from ryeos.items.header_values import MetadataError
 from ryeos.items.headers import parse_header
 from ryeos.items.refs import Kind
-from ryeos.trust.file_types import extract
+from ryeos.trust.extractors import extract
 
 PYTHON = '"""t"""\n__version__ = "1.0.0"\n__tool_type__ = "python"\n__executor_id__ = "a/b"\n'
 JAVASCRIPT = 'export const __version__ = "1.0.0";\nexport const __tool_type__ = "javascript";\n'

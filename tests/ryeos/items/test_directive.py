@@ -1,7 +1,6 @@
 import pytest
 
-from ryeos.items.header_values import MetadataError
-from ryeos.items.markdown import (
+from ryeos.items.directives import (
     Directive,
     DirectiveAction,
     DirectiveInput,
@@ -9,6 +8,7 @@ from ryeos.items.markdown import (
     DirectiveStep,
     parse_directive,
 )
+from ryeos.items.header_values import MetadataError
 
 
 def directive(inside: str = "", attributes: str = "") -> Directive:

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from ryeos.items.directives import Directive, parse_directive
 from ryeos.items.headers import PARSERS, parse_header
-from ryeos.items.markdown import Directive, parse_directive, parse_knowledge
+from ryeos.items.knowledge import parse_knowledge
 
 PAGE = Path(__file__).parents[3] / "docs" / "items.md"
 ROLES = {"tool", "directive", "knowledge", "header"}

@@ -4,9 +4,11 @@ import sys
 import pytest
 
 from lillux.errors import LilluxError
+from ryeos.items.directives import parse_directive
 from ryeos.items.header_values import MAX_HEADER_BYTES, MetadataError
-from ryeos.items.headers import BARE_SCRIPT, PARSERS, parse_header
-from ryeos.items.markdown import parse_directive, parse_knowledge
+from ryeos.items.headers import PARSERS, parse_header
+from ryeos.items.knowledge import parse_knowledge
+from ryeos.items.shell_headers import BARE_SCRIPT
 
 EMPTY = {".json": "{}", ".yaml": "{}", ".yml": "{}"}
 SIGNATURE = ":2026-02-26T05:52:24Z:" + "a" * 64 + ":" + "B_-" * 28 + "aa==:" + "c" * 16

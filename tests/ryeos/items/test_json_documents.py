@@ -1,7 +1,7 @@
 import pytest
 
 from ryeos.items.header_values import MetadataError
-from ryeos.items.headers import parse_json
+from ryeos.items.json_documents import parse_json
 
 TOO_DEEP = ": expected at most 64 levels of nesting, found more"
 

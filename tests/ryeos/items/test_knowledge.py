@@ -1,7 +1,7 @@
 import pytest
 
 from ryeos.items.header_values import MetadataError
-from ryeos.items.markdown import Knowledge, parse_knowledge
+from ryeos.items.knowledge import Knowledge, parse_knowledge
 
 SIGNED = "<!-- rye:signed:x -->\n"
 COVERED = SIGNED + "<!-- rye:covers:all:y -->\n"

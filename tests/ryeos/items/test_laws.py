@@ -10,9 +10,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ryeos.items.directives import DirectiveInput, parse_directive
 from ryeos.items.header_values import MetadataError
 from ryeos.items.headers import PARSERS, parse_header
-from ryeos.items.markdown import DirectiveInput, Knowledge, parse_directive, parse_knowledge
+from ryeos.items.knowledge import Knowledge, parse_knowledge
 
 pytestmark = pytest.mark.property
 

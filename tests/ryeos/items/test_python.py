@@ -3,7 +3,7 @@ import warnings
 import pytest
 
 from ryeos.items.header_values import MetadataError
-from ryeos.items.headers import parse_python
+from ryeos.items.python_headers import parse_python
 
 
 def test_top_level_literals_are_read() -> None:

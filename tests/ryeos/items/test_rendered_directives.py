@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ryeos.items.directives import DirectiveInput
 from ryeos.items.errors import DirectiveInputError
 from ryeos.items.header_values import MetadataError
-from ryeos.items.markdown import DirectiveInput
 from ryeos.items.refs import ItemRef, Kind
 from ryeos.items.rendering import (
     DIRECTIVE_INSTRUCTIONS,

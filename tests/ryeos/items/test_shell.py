@@ -1,6 +1,6 @@
 import pytest
 
-from ryeos.items.headers import parse_shell
+from ryeos.items.shell_headers import parse_shell
 
 
 @pytest.mark.parametrize(

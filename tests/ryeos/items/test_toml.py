@@ -1,6 +1,7 @@
 import pytest
 
-from ryeos.items.header_values import MetadataError, parse_toml
+from ryeos.items.header_values import MetadataError
+from ryeos.items.toml import parse_toml
 
 
 def test_a_table_is_read_below_a_signature_line() -> None:

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from ryeos.items.specs import BLOCKS, SPELLINGS, tool_spec, unknown_key_warnings
+from ryeos.items.specs import SPELLINGS, tool_spec
+from ryeos.items.unknown_keys import BLOCKS, unknown_key_warnings
 
 RUNTIME = {"tool_type": "runtime", "executor_id": None}
 

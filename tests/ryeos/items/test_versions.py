@@ -1,6 +1,6 @@
 import pytest
 
-from ryeos.items.specs import compare_versions
+from ryeos.items.version_order import compare_versions
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.items.yaml import parse_yaml, yaml_text
+from ryeos.items.yaml import parse_yaml
+from ryeos.items.yaml_text import yaml_text
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 VALUES = st.recursive(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ryeos.mcp.results import windowed
+from ryeos.mcp.outputs import windowed
 from tests.support.mcp_conversation import Conversation
 from tests.support.workspace import Workspace
 

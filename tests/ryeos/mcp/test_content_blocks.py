@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.mcp.results import problem_of, tool_result, valid_blocks
+from ryeos.mcp.content_blocks import problem_of, valid_blocks
+from ryeos.mcp.results import tool_result
 from tests.support.mcp_conversation import NEWEST_LEGACY, judge
 
 PICTURE = {"type": "image", "data": "AAAA", "mimeType": "image/png"}

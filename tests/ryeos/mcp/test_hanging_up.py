@@ -7,7 +7,7 @@ from threading import Thread
 
 import pytest
 
-from ryeos.mcp.wire import await_hang_up
+from ryeos.mcp.hang_ups import await_hang_up
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
 PATIENCE_S = 20.0

@@ -11,11 +11,12 @@ import pytest
 import lillux
 import ryeos.app.workspace
 from lillux.errors import LilluxError
-from lillux.signing import save_keypair
+from lillux.key_files import save_keypair
 from lillux.values import replace
 from ryeos import __version__
-from ryeos.app.help import KINDS, error_codes
+from ryeos.app.help import error_codes
 from ryeos.app.help import help as help_tool
+from ryeos.app.template_help import KINDS
 from ryeos.app.topics import (
     MAIN_TOOLS,
     MAX_CHARACTERS,
@@ -25,7 +26,8 @@ from ryeos.app.topics import (
     text_for,
     topic_text,
 )
-from ryeos.app.verbs import TOOLS, valid_arguments, with_options
+from ryeos.app.verb_arguments import valid_arguments, with_options
+from ryeos.app.verbs import TOOLS
 from ryeos.items.error_table import error_table
 from ryeos.mcp.hints import COMMAND
 from tests.support.workspace import ROOT, Workspace

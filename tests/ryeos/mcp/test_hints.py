@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from ryeos.graph.errors import GraphInputError, GraphInvalidError
 from ryeos.graph.expressions import SYNTAX_HINT
-from ryeos.graph.problems import GraphInputError, GraphInvalidError
 from ryeos.items.errors import (
     ExecutorNotFoundError,
     InvalidQueryError,
@@ -20,7 +20,7 @@ from ryeos.items.errors import (
 )
 from ryeos.items.header_values import MetadataError
 from ryeos.mcp.hints import COMMAND, COMMAND_WORDS, USERS_COMMAND, for_callers
-from ryeos.mcp.questions import refusal
+from ryeos.mcp.request_context import refusal
 from ryeos.mcp.results import tool_result
 from ryeos.trust.approvals import not_approved
 from tests.support.workspace import ROOT

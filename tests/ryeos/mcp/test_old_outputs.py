@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ryeos.items.context import Context, context_from
-from ryeos.mcp.results import (
+from ryeos.mcp.outputs import (
     FRESH_S,
     MAX_AGE_S,
     MAX_OUTPUTS,

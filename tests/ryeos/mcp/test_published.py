@@ -7,7 +7,7 @@ import pytest
 from ryeos.app.load import load
 from ryeos.app.search import search
 from ryeos.items.errors import VerbArgumentError
-from ryeos.remote.registry_settings import LocalEditError
+from ryeos.remote.registry_errors import LocalEditError
 from tests.support.registry import Account, Registry
 from tests.support.workspace import Workspace
 

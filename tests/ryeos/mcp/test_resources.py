@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lillux.jsonrpc import Result
-from ryeos.mcp.results import windowed
+from ryeos.mcp.outputs import windowed
 from ryeos.mcp.wire import MAX_SENT_BYTES, line_of
 from tests.support.mcp_conversation import Conversation
 from tests.support.workspace import Workspace

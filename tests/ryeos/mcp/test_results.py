@@ -8,15 +8,8 @@ from hypothesis import strategies as st
 
 from lillux.jsonrpc import Failure, Result
 from ryeos.items.context import Context, context_from
-from ryeos.mcp.results import (
-    MAX_CHARACTERS,
-    MAX_RESULT_BYTES,
-    max_characters,
-    output_path,
-    tool_result,
-    window,
-    windowed,
-)
+from ryeos.mcp.outputs import MAX_CHARACTERS, max_characters, output_path, window, windowed
+from ryeos.mcp.results import MAX_RESULT_BYTES, tool_result
 from ryeos.mcp.wire import MAX_SENT_BYTES, line_of
 
 LONG = "x" * 3000

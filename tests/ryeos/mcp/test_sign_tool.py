@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from lillux.cancellation import Cancellation
-from lillux.signing import save_keypair
+from lillux.key_files import save_keypair
 from lillux.values import replace
 from ryeos.app.progress import CallContext
 from ryeos.app.sign import sign

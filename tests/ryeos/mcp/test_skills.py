@@ -12,7 +12,8 @@ from ryeos.imports.plan import ImportSource
 from ryeos.imports.skills import read_skill_folder
 from ryeos.items.yaml import parse_yaml
 from ryeos.mcp.features import SKILLS_EXTENSION
-from ryeos.trust.skill_files import MAX_BYTES, MAX_FILES
+from ryeos.trust.skill_files import MAX_BYTES
+from ryeos.trust.skill_folders import MAX_FILES
 from tests.support.mcp_conversation import Conversation
 from tests.support.workspace import Workspace
 

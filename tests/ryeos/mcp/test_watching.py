@@ -6,9 +6,9 @@ from queue import SimpleQueue
 import pytest
 
 from ryeos.app.workspace import Rye
+from ryeos.mcp.changes import ChangeWatcher
+from ryeos.mcp.changes import state_of as state_in
 from ryeos.mcp.revisions import Watch, WatchedName
-from ryeos.mcp.tasks import ChangeWatcher
-from ryeos.mcp.tasks import state_of as state_in
 from tests.support.workspace import Workspace
 
 QUICK_S = 0.02

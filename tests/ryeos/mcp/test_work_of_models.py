@@ -12,14 +12,15 @@ from typing import Any
 
 import pytest
 
-from lillux.sandbox import landlock_version
-from lillux.signing import save_keypair
+from lillux.key_files import save_keypair
+from lillux.landlock import landlock_version
 from ryeos.app.sign import sign
-from ryeos.graph.conditions import OPERATORS
+from ryeos.graph.operators import OPERATORS
 from ryeos.mcp.results import tool_result
 from ryeos.run.functions import FunctionHost
 from ryeos.run.model import ExecutionRequest
-from ryeos.run.threads import Payload, ThreadsPlace, parse_payload
+from ryeos.run.threads.payload import Payload, parse_payload
+from ryeos.run.threads.place import ThreadsPlace
 from tests.support.mcp_conversation import Conversation
 from tests.support.workspace import Workspace
 

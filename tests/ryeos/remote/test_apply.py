@@ -3,8 +3,9 @@ from pathlib import Path
 import pytest
 
 from lillux.digests import sha256_hex
-from ryeos.remote.apply import IS_SUPPORTED, AppliedChanges, FileChange, ReadyFiles, apply_changes
+from ryeos.remote.apply import AppliedChanges, FileChange, ReadyFiles, apply_changes
 from ryeos.remote.errors import LocalChangeError
+from ryeos.remote.new_files import IS_SUPPORTED
 from ryeos.sync.paths import UnsafeManifestError
 
 BLOBS = {sha256_hex(data): data for data in (b"old", b"new", b"#!/bin/sh\n")}

@@ -2,15 +2,18 @@ from typing import Any
 
 import pytest
 
-from lillux.digests import compute_integrity, sha256_hex
+from lillux.canonical_json import compute_integrity
+from lillux.digests import sha256_hex
 from lillux.signing import generate_keypair
 from lillux.values import replace
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import ItemRef, Kind
-from ryeos.remote.registry_items import BUNDLE, ITEM, verify_bundle_attestation, verify_pulled
+from ryeos.remote.attestations import BUNDLE, ITEM, verify_bundle_attestation
+from ryeos.remote.identity import encode_public_key
+from ryeos.remote.registry_items import verify_pulled
 from ryeos.remote.replies import BundleReply, PulledReply
-from ryeos.remote.requests import encode_public_key, sign_document
-from ryeos.trust.keys import SigningKey
+from ryeos.remote.signed_documents import sign_document
+from ryeos.trust.signing_key import SigningKey
 from tests.support.registry_replies import AUTHOR, Forge, is_refused
 
 REF = ItemRef(Kind.TOOL, "ada/text/upper")

@@ -9,7 +9,7 @@ from ryeos.remote.registry_bundles import (
     BundlePinMismatchError,
     verify_bundle_files,
 )
-from ryeos.remote.registry_settings import RegistryIdError
+from ryeos.remote.registry_errors import RegistryIdError
 from tests.support.bundles import Publisher, echo_tool
 from tests.support.errors import coded
 

@@ -5,16 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.digests import canonical_json, encode_base64url
+from lillux.canonical_json import canonical_json
+from lillux.digests import encode_base64url
 from lillux.sealing import box_public, generate_box_pair, seal
-from ryeos.remote.secrets import (
+from ryeos.remote.envelopes import (
     FOR_EXECUTION,
     FOR_VAULT,
     EnvelopeError,
-    SecretValuesError,
     open_envelope,
     seal_secrets,
 )
+from ryeos.remote.secret_names import SecretValuesError
 from tests.support.wire_vectors import BOX_PRIVATE, VECTORS
 
 VECTOR = VECTORS["sealed_envelope"]

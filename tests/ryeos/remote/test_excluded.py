@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 
 from ryeos.items.errors import RyeError
+from ryeos.remote.difference import ADDED, EXCLUDED, REMOVED, compare, excluded_paths
 from ryeos.remote.errors import ExcludedFilesError
 from ryeos.remote.pull import pull
-from ryeos.remote.push import ADDED, EXCLUDED, REMOVED, compare, excluded_paths, push
+from ryeos.remote.push import push
 from ryeos.remote.run import RemoteRun, execute
+from ryeos.sync.admission import InadmissibleError
 from ryeos.sync.objects import SourceManifest
-from ryeos.sync.paths import InadmissibleError
 from tests.ryeos.remote.conftest import MakeProject
 from tests.support.errors import coded
 from tests.support.memory_node import MemoryNode

@@ -8,9 +8,10 @@ import pytest
 from ryeos.items.errors import error_envelope
 from ryeos.items.refs import PROJECT, Space
 from ryeos.remote.apply import AppliedChanges
+from ryeos.remote.envelopes import open_envelope
 from ryeos.remote.errors import RemoteError
-from ryeos.remote.run import RemoteRun, answer_of, execute, page_signer
-from ryeos.remote.secrets import open_envelope
+from ryeos.remote.run import RemoteRun, execute
+from ryeos.remote.run_answers import answer_of, page_signer
 from ryeos.remote.transport import NodeReply
 from tests.support.memory_node import MemoryNode, Run, reply
 from tests.support.remote_project import RemoteProject

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from lillux.store import Store
-from lillux.store_files import RefNameError
-from ryeos.remote.link import LocalHead, LocalHeads
+from lillux.store_errors import RefNameError
+from ryeos.remote.local_heads import LocalHead, LocalHeads
 
 SNAPSHOT, MANIFEST = "a" * 64, "b" * 64
 HEAD = LocalHead(

@@ -21,7 +21,7 @@ from ryeos.remote.transport import (
     NodeReply,
     SignedCredentials,
 )
-from ryeos.trust.keys import SigningKey
+from ryeos.trust.signing_key import SigningKey
 from tests.support.http_servers import Answer, Exchange, Server, closed_port
 
 KEY = SigningKey(generate_keypair())

@@ -2,20 +2,19 @@ from typing import Any
 
 import pytest
 
-from lillux.digests import canonical_json, compute_integrity, sha256_hex
+from lillux.canonical_json import canonical_json, compute_integrity
+from lillux.digests import sha256_hex
 from lillux.sealing import SealingError, box_public
 from lillux.signing import verify_signature
-from ryeos.remote.requests import (
+from ryeos.remote.identity import (
     IdentityError,
     NodeIdentity,
-    SignedDocumentError,
     decode_public_key,
     encode_public_key,
     identity_document,
     read_identity,
-    sign_document,
-    verify_document,
 )
+from ryeos.remote.signed_documents import SignedDocumentError, sign_document, verify_document
 from tests.support.wire_vectors import BOX_PRIVATE, CALLER, NODE, VECTORS
 
 VECTOR = VECTORS["identity_document"]

@@ -10,10 +10,10 @@ import pytest
 from lillux.digests import sha256_hex
 from lillux.errors import LilluxError
 from lillux.store import Durability, Store
-from lillux.store_files import ObjectMissingError
+from lillux.store_errors import ObjectMissingError
 from ryeos.items.errors import RyeError
-from ryeos.remote.apply import IS_SUPPORTED
-from ryeos.remote.pull import ReceivedContents, forget_incoming, incoming_at
+from ryeos.remote.incoming import ReceivedContents, forget_incoming, incoming_at
+from ryeos.remote.new_files import IS_SUPPORTED
 from tests.support.errors import coded
 
 Open = Callable[[], ReceivedContents]

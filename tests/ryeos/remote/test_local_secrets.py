@@ -10,12 +10,8 @@ from hypothesis import strategies as st
 from lillux.sealing import encrypt
 from lillux.signing import generate_keypair
 from ryeos.items.errors import RyeError
-from ryeos.remote.secrets import (
-    LocalSecrets,
-    SecretNameError,
-    SecretValuesError,
-    read_env_file,
-)
+from ryeos.remote.local_secrets import LocalSecrets, read_env_file
+from ryeos.remote.secret_names import SecretNameError, SecretValuesError
 from tests.support.errors import coded
 
 PRIVATE_PEM = generate_keypair().private_pem

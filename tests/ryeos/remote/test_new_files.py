@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lillux.errors import FileSystemError
-from ryeos.remote.apply import IS_SUPPORTED, NewFiles
+from ryeos.remote.new_files import IS_SUPPORTED, NewFiles
 from ryeos.sync.paths import UnsafeManifestError
 
 pytestmark = pytest.mark.skipif(not IS_SUPPORTED, reason="this system has no such calls")

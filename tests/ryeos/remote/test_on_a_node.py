@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
-from lillux.signing import generate_keypair, load_keypair, save_keypair
+from lillux.key_files import load_keypair, save_keypair
+from lillux.signing import generate_keypair
 from ryeos.items.refs import Space, parse_reference
 from ryeos.remote.errors import RemoteConflictError, RemoteError
 from ryeos.remote.link import Link, RemoteEnvironment, open_link
+from ryeos.remote.local_secrets import LocalSecrets
 from ryeos.remote.pull import pull
 from ryeos.remote.push import push
-from ryeos.remote.run import RemoteOptions, execute_on
-from ryeos.remote.secrets import LocalSecrets
+from ryeos.remote.run import RemoteOptions
+from ryeos.remote.run_answers import execute_on
 from ryeos.run.model import ExecutionRequest
 from tests.support.mcp_conversation import NEWEST_LEGACY, Conversation
 from tests.support.node import Node, User

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from lillux.digests import sha256_hex
-from ryeos.remote.run import Outputs, why_refused, write_outputs
+from ryeos.remote.run_outputs import Outputs, why_refused, write_outputs
 from ryeos.sync.objects import OutputsBundle
 
 REF = ".ai/state/objects/refs/graphs/run-1.json"

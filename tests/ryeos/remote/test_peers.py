@@ -6,12 +6,8 @@ from ryeos.items.error_table import error_table, refusal_table
 from ryeos.items.errors import RyeError
 from ryeos.remote.errors import RemoteError, RemoteReplyError, RemoteUnreachableError
 from ryeos.remote.peers import NODE, PEERS, REGISTRY, PeerRules
-from ryeos.remote.settings import (
-    RemoteConfigError,
-    RemoteValues,
-    api_key_of,
-    require_encrypted,
-)
+from ryeos.remote.remote_values import RemoteConfigError, RemoteValues
+from ryeos.remote.settings import api_key_of, require_encrypted
 
 
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.word)

@@ -10,9 +10,9 @@ from lillux.sealing import encode_box_key, generate_box_pair
 from lillux.signing import KeyPair, generate_keypair
 from lillux.values import replace
 from ryeos.items.errors import RyeError
+from ryeos.remote.identity import NodeIdentity, identity_document, read_identity
 from ryeos.remote.pins import Pin, PinMismatchError, Pins, PinState
-from ryeos.remote.requests import NodeIdentity, identity_document, read_identity
-from ryeos.trust.keys import SigningKey
+from ryeos.trust.signing_key import SigningKey
 from ryeos.trust.store import TRUSTED_FOLDER
 from tests.support.errors import coded
 from tests.support.signed_files import put_key_document

@@ -9,16 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ryeos.items.errors import RyeError
+from ryeos.remote.difference import ADDED, CHANGED, REMOVED, Difference, compare
 from ryeos.remote.errors import (
     InTheWayError,
     NotInConflictError,
     RemoteConflictError,
 )
 from ryeos.remote.pull import pull
-from ryeos.remote.push import ADDED, CHANGED, REMOVED, Difference, compare, push
+from ryeos.remote.push import push
 from ryeos.remote.settle import VersionChoice, resolve
-from ryeos.sync.objects import CasObjectError, SourceManifest
-from ryeos.sync.paths import InadmissibleError, UnsafeManifestError
+from ryeos.sync.admission import InadmissibleError
+from ryeos.sync.object_shapes import CasObjectError
+from ryeos.sync.objects import SourceManifest
+from ryeos.sync.paths import UnsafeManifestError
 from tests.ryeos.remote.conftest import MakeProject
 from tests.support.errors import coded
 from tests.support.memory_node import MemoryNode

@@ -4,9 +4,10 @@ from collections.abc import Callable
 import pytest
 
 from lillux.digests import sha256_hex
-from lillux.store_files import ObjectKind
+from lillux.store_layout import ObjectKind
 from ryeos.items.errors import RyeError, error_envelope
 from ryeos.remote.apply import AppliedChanges
+from ryeos.remote.difference import ADDED, CHANGED
 from ryeos.remote.errors import (
     HeadMovedError,
     ProjectRenamedError,
@@ -14,7 +15,7 @@ from ryeos.remote.errors import (
     RemoteError,
 )
 from ryeos.remote.pull import pull
-from ryeos.remote.push import ADDED, CHANGED, MAX_CHANGED_BYTES, ROUNDS, pause_s, push
+from ryeos.remote.push import MAX_CHANGED_BYTES, ROUNDS, pause_s, push
 from ryeos.remote.transport import NodeReply
 from tests.ryeos.remote.conftest import MakeProject
 from tests.support.errors import coded

@@ -12,11 +12,9 @@ from ryeos.items.refs import ItemRef, Kind
 from ryeos.remote.errors import RemoteError
 from ryeos.remote.pins import PinMismatchError, PinState, RegistryPins
 from ryeos.remote.registry import RegistryClient, open_registry
-from ryeos.remote.registry_settings import (
-    NotInRegistryError,
-    RegistryConfig,
-)
-from ryeos.trust.keys import SigningKey
+from ryeos.remote.registry_errors import NotInRegistryError
+from ryeos.remote.registry_settings import RegistryConfig
+from ryeos.trust.signing_key import SigningKey
 from tests.support.errors import coded
 from tests.support.http_servers import Exchange, Server, closed_port
 from tests.support.registry import Registry as LiveRegistry

@@ -6,7 +6,7 @@ import pytest
 
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import PROJECT, ItemRef, Kind, Space
-from ryeos.remote.registry_items import LockEntry, RegistryLock
+from ryeos.remote.registry_lock import LockEntry, RegistryLock
 from tests.support.errors import coded
 
 ENTRY = LockEntry(

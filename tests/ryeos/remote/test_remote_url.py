@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.http.model import is_unencrypted
-from ryeos.remote.settings import netloc_of, normal_url
+from ryeos.remote.remote_values import netloc_of, normal_url
 
 
 @given(st.text("htps:/.@[]a1:0%?#\\ ", max_size=24))

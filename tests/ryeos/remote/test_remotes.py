@@ -7,13 +7,8 @@ import pytest
 from lillux.schema import SchemaValidator
 from ryeos.items.errors import RyeError
 from ryeos.items.yaml import parse_yaml
-from ryeos.remote.settings import (
-    RemoteConfigError,
-    RemoteNotFoundError,
-    Remotes,
-    read_remotes,
-    validate_setting,
-)
+from ryeos.remote.remote_values import RemoteConfigError, validate_setting
+from ryeos.remote.settings import RemoteNotFoundError, Remotes, read_remotes
 from ryeos.trust.config import Layer
 from tests.support.errors import coded
 

@@ -4,17 +4,10 @@ from hypothesis import strategies as st
 
 from ryeos.items.errors import IntegrityError, RyeError
 from ryeos.items.yaml import parse_yaml
-from ryeos.remote.settings import (
-    CONFIG_PATH,
-    NEW_TEXT,
-    RemoteConfigError,
-    RemoteNotFoundError,
-    RemotesFile,
-    read_remotes,
-    with_remote,
-    without_remote,
-)
-from ryeos.trust.keys import SigningKey
+from ryeos.remote.remote_values import CONFIG_PATH, RemoteConfigError
+from ryeos.remote.remotes_file import NEW_TEXT, RemotesFile, with_remote, without_remote
+from ryeos.remote.settings import RemoteNotFoundError, read_remotes
+from ryeos.trust.signing_key import SigningKey
 from tests.support.errors import coded
 from tests.support.workspace import Workspace
 

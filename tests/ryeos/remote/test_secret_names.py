@@ -1,6 +1,6 @@
 import pytest
 
-from ryeos.remote.secrets import SecretValuesError, injectable, valid_secrets, why_unsafe
+from ryeos.remote.secret_names import SecretValuesError, injectable, valid_secrets, why_unsafe
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from lillux.digests import sha256_hex
 from lillux.store import Durability, Store
-from lillux.store_files import ObjectKind
+from lillux.store_layout import ObjectKind
 from ryeos.remote import transfer
 from ryeos.remote.errors import RemoteReplyError, ReplyTooLargeError
 from ryeos.remote.node import Node

@@ -13,7 +13,8 @@ from ryeos.remote.pull import MOST, MergedRuns, pull
 from ryeos.remote.push import push
 from ryeos.remote.replies import RemoteExecution
 from ryeos.remote.run import FinishedRun, RemoteRun, execute
-from ryeos.remote.settle import UNMERGED, VersionChoice, pull_run, resolve
+from ryeos.remote.settle import VersionChoice, resolve
+from ryeos.remote.unmerged_runs import UNMERGED, pull_run
 from tests.support.errors import coded
 from tests.support.memory_node import MemoryNode, reply
 from tests.support.remote_project import RemoteProject

@@ -1,6 +1,6 @@
 import pytest
 
-from ryeos.remote.requests import (
+from ryeos.remote.deliveries import (
     DeliverySignatureError,
     delivery_headers,
     is_delivery_id,

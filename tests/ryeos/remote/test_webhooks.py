@@ -12,21 +12,21 @@ from lillux.http.client import HttpClient
 from lillux.sealing import generate_box_pair
 from lillux.signing import generate_keypair
 from ryeos.items.errors import UsageError
-from ryeos.remote.account import DeliveryCredentials, deliver
-from ryeos.remote.errors import RemoteError
-from ryeos.remote.node import Node
-from ryeos.remote.pins import Pins
-from ryeos.remote.requests import (
+from ryeos.remote.deliveries import (
     DELIVERY_ID,
     WEBHOOK_SIGNATURE,
     WEBHOOK_TIMESTAMP,
     DeliverySignatureError,
-    identity_document,
     verify_delivery,
 )
+from ryeos.remote.errors import RemoteError
+from ryeos.remote.identity import identity_document
+from ryeos.remote.node import Node
+from ryeos.remote.pins import Pins
 from ryeos.remote.settings import RemoteConfig
 from ryeos.remote.transport import HttpTransport
-from ryeos.trust.keys import SigningKey
+from ryeos.remote.webhooks import DeliveryCredentials, deliver
+from ryeos.trust.signing_key import SigningKey
 
 SECRET, NOW_S = "whsec_1", 1_700_000_000
 DeliverAs = Callable[..., dict[str, Any]]

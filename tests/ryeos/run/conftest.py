@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.run.thread_registry import ThreadRegistry
-from ryeos.run.threads import ThreadsPlace
+from ryeos.run.threads.place import ThreadsPlace
+from ryeos.run.threads.registry import ThreadRegistry
 from tests.support.workspace import fixed_clock
 
 

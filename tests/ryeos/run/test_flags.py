@@ -4,7 +4,7 @@ import pytest
 
 from lillux.templating import Names
 from ryeos.items.errors import SpecError
-from ryeos.run.command import flag_arguments
+from ryeos.run.flags import flag_arguments
 
 NAMES = Names(variables={"USER": "me"}, fixed={"timeout": 5.0, "cwd": "/here"})
 

@@ -7,7 +7,7 @@ import pytest
 from lillux.http.model import HttpRequest
 from lillux.templating import Names
 from ryeos.items.errors import SpecError
-from ryeos.run.http import http_plan
+from ryeos.run.http_config import http_plan
 
 FORM = "application/x-www-form-urlencoded"
 

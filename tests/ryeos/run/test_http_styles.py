@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lillux.templating import Names
 from ryeos.items.errors import SpecError
-from ryeos.run.http import http_plan
+from ryeos.run.http_config import http_plan
 from ryeos.run.http_styles import PLACES, Style
 
 LIST, OBJECT = ["blue", "black"], {"R": 100, "G": 200}

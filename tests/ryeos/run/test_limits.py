@@ -7,7 +7,7 @@ import pytest
 
 from lillux.values import replace
 from ryeos.items.errors import SpecError
-from ryeos.run.parameters import LimitSources, graph_limits, limit
+from ryeos.run.limits import LimitSources, graph_limits, limit
 from ryeos.trust.config import Layer
 from tests.support.workspace import Workspace
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from ryeos.run.thread_control import end_orphans
+from ryeos.run.threads.end import end_orphans
 
 WAIT = "import sys; print('ready', flush=True); sys.stdin.read()"
 

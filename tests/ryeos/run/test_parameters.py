@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.schema import SchemaError
+from lillux.schema_keywords import SchemaError
 from ryeos.items.errors import ParameterError
 from ryeos.run.parameters import valid_parameters
 from tests.support.workspace import Workspace

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lillux.sandbox import landlock_version
+from lillux.landlock import landlock_version
 from lillux.seccomp import can_filter
 from ryeos.app.workspace import Rye
 from ryeos.run.functions import FunctionHost

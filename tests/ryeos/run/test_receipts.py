@@ -30,17 +30,9 @@ from ryeos.run.heard_refusals import refusals_of_receipt
 from ryeos.run.model import ExecutionRequest
 from ryeos.run.programs import program_at
 from ryeos.run.receipt_key import ReceiptKey
-from ryeos.run.receipts import (
-    HEAD,
-    HEAD_TYPE,
-    LOG,
-    PAYLOAD_TYPE,
-    START_TYPE,
-    Evidence,
-    Receipt,
-    ReceiptLog,
-    slsa_statement,
-)
+from ryeos.run.receipt_log import HEAD, LOG, Receipt, ReceiptLog
+from ryeos.run.receipt_statements import HEAD_TYPE, PAYLOAD_TYPE, START_TYPE, Evidence
+from ryeos.run.slsa import slsa_statement
 from tests.support.workspace import Workspace
 
 BODY = """

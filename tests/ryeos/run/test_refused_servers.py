@@ -3,7 +3,7 @@
 import pytest
 
 from lillux.sandbox import Confinement
-from ryeos.run.calls import MappedResult
+from ryeos.run.outcomes import MappedResult
 from ryeos.run.refusals import Refusal, _Complaints, hint_of
 
 

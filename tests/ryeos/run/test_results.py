@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.process.model import CapturedStream, Outcome
-from ryeos.run.calls import json_or, map_outcome, parse_output
+from ryeos.run.outcomes import json_or, map_outcome, parse_output
 
 JSON = st.recursive(
     st.none()

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.run.threads import RunnerSeals, ThreadRunner, ThreadsPlace, UnknownRunnerError
+from ryeos.run.threads.errors import UnknownRunnerError
+from ryeos.run.threads.place import ThreadsPlace
+from ryeos.run.threads.seals import RunnerSeals, ThreadRunner
 
 ID = "mine/x/x-1"
 

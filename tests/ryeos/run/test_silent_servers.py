@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lillux.mcp_client.session import McpProtocolError, McpRefusedError, McpTimeoutError
+from lillux.mcp_client.errors import McpProtocolError, McpRefusedError, McpTimeoutError
 from lillux.mcp_client.versions import AllowedVersions
 from ryeos.run import silent_servers
 from ryeos.run.silent_servers import DEAD_S, KEPT_S, SHORT_S, SilentServer

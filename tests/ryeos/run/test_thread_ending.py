@@ -5,21 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from lillux.background import start_token
+from lillux.process.states import start_token
 from ryeos.items.errors import RyeError
-from ryeos.run.thread_control import ask_for_end, kill_thread
-from ryeos.run.thread_registry import ThreadRegistry
-from ryeos.run.threads import (
-    CANCEL,
-    GRANTS,
-    Grants,
-    RunnerSeals,
-    Status,
-    Thread,
-    ThreadRunner,
-    UnknownRunnerError,
-    write_grants,
-)
+from ryeos.run.threads.end import ask_for_end, kill_thread
+from ryeos.run.threads.errors import UnknownRunnerError
+from ryeos.run.threads.grants import Grants, write_grants
+from ryeos.run.threads.place import CANCEL, GRANTS
+from ryeos.run.threads.registry import ThreadRegistry
+from ryeos.run.threads.seals import RunnerSeals, ThreadRunner
+from ryeos.run.threads.thread import Status, Thread
 from tests.support.errors import coded
 
 ID = "mine-build-1-00ff"

@@ -8,7 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ryeos.items.context import log_warning
-from ryeos.run.threads import Grants, RunnerSeals, ThreadsPlace, read_grants, write_grants
+from ryeos.run.threads.grants import Grants, read_grants, write_grants
+from ryeos.run.threads.place import ThreadsPlace
+from ryeos.run.threads.seals import RunnerSeals
 
 ID = "demo-x-1-abcd"
 

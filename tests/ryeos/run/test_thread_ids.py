@@ -3,14 +3,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ryeos.items.errors import RyeError
-from ryeos.run.threads import (
-    AmbiguousThreadError,
-    ThreadNotFoundError,
-    find_thread_id,
-    short_thread_id,
-    thread_id_for,
-    valid_thread_id,
-)
+from ryeos.run.threads.errors import AmbiguousThreadError, ThreadNotFoundError
+from ryeos.run.threads.ids import find_thread_id, short_thread_id, thread_id_for, valid_thread_id
 from tests.support.errors import coded
 
 KNOWN = ("mine/build/build-1-2-00aa", "mine/build/build-3-4-11aa", "rye/bash/bash-5-6-22bb")

@@ -2,9 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.run.thread_control import CHUNK_BYTES, MOST_TEXT_BYTES, ThreadLog
-from ryeos.run.thread_registry import ThreadRegistry
-from ryeos.run.threads import Status, Thread, ThreadsPlace
+from ryeos.run.threads.log import CHUNK_BYTES, MOST_TEXT_BYTES, ThreadLog
+from ryeos.run.threads.place import ThreadsPlace
+from ryeos.run.threads.registry import ThreadRegistry
+from ryeos.run.threads.thread import Status, Thread
 
 ID = "mine/x/x-1"
 

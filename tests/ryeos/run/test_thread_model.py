@@ -1,7 +1,7 @@
 import pytest
 
 from lillux.watch import TERMINAL_STATUSES
-from ryeos.run.threads import FOLLOWING, TERMINAL, Status, Thread, leavable, thread_of
+from ryeos.run.threads.thread import FOLLOWING, TERMINAL, Status, Thread, leavable, thread_of
 
 
 def test_a_terminal_status_has_no_successor() -> None:

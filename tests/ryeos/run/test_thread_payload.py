@@ -5,7 +5,8 @@ import pytest
 from ryeos.items.errors import UsageError
 from ryeos.items.rights import Rights
 from ryeos.run.model import ExecutionRequest
-from ryeos.run.threads import Payload, ThreadsPlace, parse_payload
+from ryeos.run.threads.payload import Payload, parse_payload
+from ryeos.run.threads.place import ThreadsPlace
 
 
 def test_a_runner_reads_the_payload_of_its_starter() -> None:

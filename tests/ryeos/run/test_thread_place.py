@@ -5,7 +5,7 @@ import pytest
 
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import PROJECT, USER, Space, Spaces
-from ryeos.run.threads import ThreadsPlace, threads_place
+from ryeos.run.threads.place import ThreadsPlace, threads_place
 from tests.support.errors import coded
 
 links = pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")

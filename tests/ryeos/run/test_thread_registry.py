@@ -14,14 +14,11 @@ from hypothesis import strategies as st
 
 from lillux.errors import FileSystemError
 from ryeos.items.errors import RyeError
-from ryeos.run.thread_registry import COLUMNS, ThreadRegistry
-from ryeos.run.threads import (
-    TERMINAL,
-    Status,
-    Thread,
-    ThreadNotFoundError,
-    ThreadsPlace,
-)
+from ryeos.run.threads.database import COLUMNS
+from ryeos.run.threads.errors import ThreadNotFoundError
+from ryeos.run.threads.place import ThreadsPlace
+from ryeos.run.threads.registry import ThreadRegistry
+from ryeos.run.threads.thread import TERMINAL, Status, Thread
 from tests.support.errors import coded
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -244,9 +241,9 @@ def test_a_file_where_the_folder_would_be_is_reported(registry: ThreadRegistry) 
 REGISTER = """
 import sys
 from pathlib import Path
-from ryeos.run.threads import Status, Thread
-from ryeos.run.threads import ThreadsPlace
-from ryeos.run.thread_registry import ThreadRegistry
+from ryeos.run.threads.thread import Status, Thread
+from ryeos.run.threads.place import ThreadsPlace
+from ryeos.run.threads.registry import ThreadRegistry
 registry = ThreadRegistry(ThreadsPlace(Path(sys.argv[1])))
 for number in range(5):
     name = f"x-{sys.argv[2]}-{number}"

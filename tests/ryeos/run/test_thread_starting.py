@@ -5,12 +5,14 @@ import os
 
 import pytest
 
-from lillux.background import is_alive, start_token
 from lillux.process.model import ProgramNotFoundError
+from lillux.process.states import is_alive, start_token
 from ryeos.items.refs import parse_reference
 from ryeos.run.model import ExecutionRequest
-from ryeos.run.thread_control import ThreadLog, kill_thread, refreshed
-from ryeos.run.threads import Status, Thread
+from ryeos.run.threads.end import kill_thread
+from ryeos.run.threads.log import ThreadLog
+from ryeos.run.threads.thread import Status, Thread
+from ryeos.run.threads.watch import refreshed
 from tests.support.background_runs import Holding, ended, holding, program_of, started
 from tests.support.endings import wait_until
 from tests.support.workspace import Workspace

@@ -9,11 +9,11 @@ from datetime import timedelta
 
 import pytest
 
-from lillux.background import start_token
+from lillux.process.states import start_token
 from ryeos.items.errors import RyeError
-from ryeos.run.thread_control import refreshed, wait_for
-from ryeos.run.thread_registry import ThreadRegistry
-from ryeos.run.threads import Status, Thread
+from ryeos.run.threads.registry import ThreadRegistry
+from ryeos.run.threads.thread import Status, Thread
+from ryeos.run.threads.watch import refreshed, wait_for
 from tests.support.errors import coded
 from tests.support.workspace import NOW, fixed_clock
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ryeos.items.specs import tool_spec
-from ryeos.run.chain import ChainValidator
+from ryeos.run.chain_validator import ChainValidator
 from ryeos.run.model import ChainElement
 
 SPACES = ["project", "user", "system:one", "system:two", "system"]

@@ -6,7 +6,8 @@ import pytest
 
 from ryeos.items.refs import EXECUTABLE_KINDS, PROJECT, SYSTEM, USER, Kind
 from ryeos.search.catalog import Catalog, CatalogSnapshot
-from ryeos.search.index import SearchDocument, preview
+from ryeos.search.pools import SearchDocument
+from ryeos.search.records import preview
 from tests.support.corpus import record
 from tests.support.workspace import SpaceFolder, Workspace
 

@@ -4,7 +4,7 @@ import pytest
 
 from ryeos.items.errors import VerbArgumentError
 from ryeos.items.refs import Kind
-from ryeos.search.search import conditions, wants_verification
+from ryeos.search.filters import conditions, wants_verification
 from tests.support.corpus import record
 
 ITEM = record(

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.search.query import Counts, identifiers, normalized, pattern_of, word_of
+from ryeos.search.grades import Counts, pattern_of
+from ryeos.search.words import identifiers, normalized, word_of
 
 
 def counts(term: str, name: str, max_distance: int = 0) -> Counts:

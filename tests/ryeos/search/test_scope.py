@@ -2,7 +2,7 @@ import pytest
 
 from ryeos.items.errors import VerbArgumentError
 from ryeos.items.refs import Kind
-from ryeos.search.search import SearchScope, parse_scope
+from ryeos.search.scope import SearchScope, parse_scope
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.search.query import count_runs, identifiers, normalized, sequence, word_of
+from ryeos.search.words import count_runs, identifiers, normalized, sequence, word_of
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.sync.paths import fold, problem_of, why_never, why_never_below
+from ryeos.sync.admission import problem_of, why_never, why_never_below
+from ryeos.sync.paths import fold
 
 NAMES = st.sampled_from(
     [

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from lillux.store import Store
-from lillux.store_files import ObjectMissingError
-from ryeos.sync.objects import Contents, LayeredContents
+from lillux.store_errors import ObjectMissingError
+from ryeos.sync.contents import Contents, LayeredContents
 
 
 @pytest.fixture

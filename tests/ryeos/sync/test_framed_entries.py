@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.digests import canonical_json, sha256_hex
-from ryeos.sync.entries import START, ContentEntry, end_of, head_of, read_entries
-from ryeos.sync.objects import EntryError
+from lillux.canonical_json import canonical_json
+from lillux.digests import sha256_hex
+from ryeos.sync.entries import ContentEntry
+from ryeos.sync.framed_entries import START, end_of, head_of, read_entries
+from ryeos.sync.object_shapes import EntryError
 
 
 def _digest(entry: ContentEntry) -> str:

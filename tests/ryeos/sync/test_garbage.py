@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.store import Durability, Store
-from lillux.store_files import DigestError, ObjectKind
+from lillux.store_errors import DigestError
+from lillux.store_layout import ObjectKind
 from ryeos.sync.garbage import GarbageRefusedError, SweepResult, collect_garbage
 from ryeos.sync.objects import PUSH, ItemSource, ProjectSnapshot, SourceManifest
 

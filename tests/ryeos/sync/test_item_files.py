@@ -2,8 +2,8 @@ import pytest
 
 from lillux.digests import sha256_hex
 from ryeos.items.refs import Kind
+from ryeos.sync.item_files import item_source, kind_of
 from ryeos.sync.objects import ItemSource
-from ryeos.sync.paths import item_source, kind_of
 
 CORE = f"rye:signed:2026-02-14T00:27:54Z:{'a' * 64}:c2ln_-0=:0123456789abcdef"
 INFO = {

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lillux.store import Durability, Store
-from lillux.store_files import ObjectMissingError
+from lillux.store_errors import ObjectMissingError
 from ryeos.sync.checkout import TreeChanges, cleanup, materialize, read_manifest, write_tree
-from ryeos.sync.objects import CasObjectError, ItemSource, ManifestSpace, SourceManifest
+from ryeos.sync.object_shapes import CasObjectError
+from ryeos.sync.objects import ItemSource, ManifestSpace, SourceManifest
 from ryeos.sync.paths import UnsafeManifestError
-from ryeos.sync.tree import StatTable, TreeEntry
+from ryeos.sync.stat_table import StatTable, TreeEntry
 
 ABSENT = "0" * 64
 LONG_AFTER_NS = 2**62

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from lillux.store import Durability, Store
 from ryeos.sync.merge import MergeConflict, MergeResult, conflict_record, three_way_merge
-from ryeos.sync.objects import CasObjectError, ItemSource, SourceManifest, item_source_of
+from ryeos.sync.object_shapes import CasObjectError
+from ryeos.sync.objects import ItemSource, SourceManifest, item_source_of
 
 BASE = "1\n2\n3\n4\n5\n6\n"
 OURS, THEIRS = BASE.replace("2", "2A"), BASE.replace("5", "5B")

@@ -1,6 +1,6 @@
 import pytest
 
-from lillux.text import PatternError
+from lillux.regex_syntax import PatternError
 from ryeos.sync.rules import NamePatterns
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from lillux.digests import compute_integrity
-from ryeos.graph.run_log import RunSnapshot, run_snapshot_object, run_snapshot_of
+from lillux.canonical_json import compute_integrity
+from ryeos.graph.run_objects import RunSnapshot, run_snapshot_object, run_snapshot_of
+from ryeos.sync.object_shapes import CasObjectError
 from ryeos.sync.objects import (
-    CasObjectError,
     ExecutionSnapshot,
     ItemSource,
     OutputsBundle,

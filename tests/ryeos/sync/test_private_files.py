@@ -1,6 +1,6 @@
 import pytest
 
-from ryeos.sync.paths import stays_by_path, why_it_stays
+from ryeos.sync.admission import is_private_path, why_it_stays
 
 PRIVATE_MARK = b"-----BEGIN PRIVATE " + b"KEY-----\n"
 RSA_MARK = b"x\n-----BEGIN RSA PRIVATE " + b"KEY-----\n"
@@ -29,7 +29,7 @@ RSA_MARK = b"x\n-----BEGIN RSA PRIVATE " + b"KEY-----\n"
     ],
 )
 def test_only_public_keys_are_synced_and_no_pins(path: str, *, stays: bool) -> None:
-    assert stays_by_path(path) is stays
+    assert is_private_path(path) is stays
 
 
 @pytest.mark.parametrize(

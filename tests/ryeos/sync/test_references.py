@@ -4,16 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.store_files import ObjectKind
+from lillux.store_layout import ObjectKind
 from ryeos.sync.objects import (
     ExecutionSnapshot,
     ItemSource,
-    ObjectReference,
     OutputsBundle,
     ProjectSnapshot,
     SourceManifest,
-    references_of,
 )
+from ryeos.sync.references import ObjectReference, references_of
 
 A, B, C, D = "a" * 64, "b" * 64, "c" * 64, "d" * 64
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.sync.tree import StatTable, TreeEntry
+from ryeos.sync.stat_table import StatTable, TreeEntry
 
 LONG_AGO_NS = 1_000_000_000_123_456_789
 ENTRY = TreeEntry("a" * 64)

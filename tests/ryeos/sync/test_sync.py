@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lillux.digests import canonical_json, compute_integrity, sha256_hex
+from lillux.canonical_json import canonical_json, compute_integrity
+from lillux.digests import sha256_hex
 from lillux.store import Store
-from lillux.store_files import ObjectKind
+from lillux.store_layout import ObjectKind
 from ryeos.items.errors import RyeError
 from ryeos.sync.entries import (
     MAX_BATCH_BYTES,
@@ -21,11 +22,8 @@ from ryeos.sync.entries import (
     encode,
     export_entries,
 )
-from ryeos.sync.objects import (
-    EntryError,
-    ItemSource,
-    SourceManifest,
-)
+from ryeos.sync.object_shapes import EntryError
+from ryeos.sync.objects import ItemSource, SourceManifest
 from tests.support.errors import coded
 
 ZERO = "0" * 64

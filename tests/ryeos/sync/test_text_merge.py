@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ryeos.sync.merge import merge_text, split_lines
+from ryeos.sync.text_merge import merge_text, split_lines
 
 WIRE = json.loads((Path(__file__).parents[2] / "vectors" / "cas-wire.json").read_text("utf-8"))
 VECTORS = {vector["case"]: vector for vector in WIRE["merge3_of_the_peer"]}

@@ -6,22 +6,20 @@ from typing import Any
 
 import pytest
 
-from lillux.digests import compute_integrity, sha256_hex
+from lillux.canonical_json import compute_integrity
+from lillux.digests import sha256_hex
 from lillux.errors import FileSystemError
 from lillux.store import Store
-from lillux.store_files import ObjectMissingError
+from lillux.store_errors import ObjectMissingError
 from lillux.values import replace
 from ryeos.items.errors import RyeError
-from ryeos.sync.objects import (
-    Contents,
-    LayeredContents,
-    SourceManifest,
-    item_source_of,
-    manifest_of,
-)
-from ryeos.sync.paths import SkippedFile, item_source
+from ryeos.sync.contents import Contents, LayeredContents
+from ryeos.sync.item_files import item_source
+from ryeos.sync.objects import SourceManifest, item_source_of, manifest_of
 from ryeos.sync.rules import ManifestRules, rules_of
-from ryeos.sync.tree import StatTable, Tree, TreeEntry, build_project_tree, build_user_tree
+from ryeos.sync.stat_table import StatTable, TreeEntry
+from ryeos.sync.tree import Tree, build_project_tree, build_user_tree
+from ryeos.sync.tree_walk import SkippedFile
 from tests.support.errors import coded
 
 LONG_AGO = 1_000_000_000.5

@@ -6,7 +6,7 @@ import pytest
 from lillux.signing import KeyPair, generate_keypair
 from ryeos.items.errors import ItemNotFoundError
 from ryeos.items.refs import PROJECT, Kind
-from ryeos.trust.sign import OUTSIDE, AuditReport, audit, counts, targets_at, targets_in_spaces
+from ryeos.trust.audit import OUTSIDE, AuditReport, audit, counts, targets_at, targets_in_spaces
 from ryeos.trust.verify import Target
 from tests.support.signed_files import sign_partly, sign_text
 from tests.support.workspace import Workspace

@@ -21,8 +21,8 @@ from ryeos.trust.bundles import (
     manifest_signer,
     read_manifest,
 )
-from ryeos.trust.keys import SigningKey
 from ryeos.trust.signature import split
+from ryeos.trust.signing_key import SigningKey
 from tests.support.errors import coded
 from tests.support.workspace import BUNDLE_SOURCE, fixed_clock, publish
 

@@ -1,5 +1,5 @@
 from ryeos.app.sign import targets_of
-from ryeos.trust.sign import COLLECT_FILE, exclusions
+from ryeos.trust.sign_targets import COLLECT_FILE, exclusions
 from tests.support.workspace import SpaceFolder, Workspace
 
 

@@ -10,7 +10,7 @@ from ryeos.items.errors import ItemNotFoundError, SpecError
 from ryeos.items.header_values import MetadataError
 from ryeos.items.refs import FieldRule, FileType, Kind, parse_reference
 from ryeos.trust.file_types import BLOCK_COMMENTS, LINE_COMMENTS, read_extractor
-from ryeos.trust.sign import target_of_path
+from ryeos.trust.sign_targets import target_of_path
 from ryeos.trust.verify import Target
 from tests.support.workspace import SpaceFolder, Workspace
 

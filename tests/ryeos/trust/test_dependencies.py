@@ -15,7 +15,12 @@ from ryeos.items.errors import (
     UnsignedError,
     UntrustedKeyError,
 )
-from ryeos.trust.verify import DEFAULT_EXCLUDED, DependencyRules, dependency_rules, verify_tree
+from ryeos.trust.dependencies import (
+    DEFAULT_EXCLUDED,
+    DependencyRules,
+    dependency_rules,
+    verify_tree,
+)
 from tests.support.workspace import Workspace
 
 PACK = "tools/pack"

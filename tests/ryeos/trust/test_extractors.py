@@ -2,7 +2,7 @@ import pytest
 
 from ryeos.items.header_values import MetadataError
 from ryeos.items.refs import ItemRef, Kind
-from ryeos.trust.file_types import EXTRACTORS, extract, problems
+from ryeos.trust.extractors import EXTRACTORS, extract, problems
 
 TOOL = {"version": "1.0.0", "tool_type": "python", "category": "a", "description": "d"}
 DIRECTIVE = {

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from lillux.signing import KeyPair, compute_key_fingerprint, generate_keypair
-from ryeos.trust.keys import KeyState, key_states
+from ryeos.trust.key_states import KeyState, key_states
 from ryeos.trust.store import TrustStore
 from tests.support.command_line import key_document, place_document
 from tests.support.signed_files import put_key_document

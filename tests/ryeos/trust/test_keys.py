@@ -4,13 +4,10 @@ from typing import Any, cast
 import pytest
 
 from lillux.errors import FileSystemError
-from lillux.signing import KeyPair, generate_keypair, load_keypair
+from lillux.key_files import load_keypair
+from lillux.signing import KeyPair, generate_keypair
 from ryeos.items.errors import RyeError
-from ryeos.trust.keys import (
-    install_keypair,
-    own_fingerprint,
-    replace_keypair,
-)
+from ryeos.trust.keys import install_keypair, own_fingerprint, replace_keypair
 from tests.support.errors import coded
 
 

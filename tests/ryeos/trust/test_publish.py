@@ -9,7 +9,7 @@ from ryeos.items.errors import ItemValidationError, RyeError
 from ryeos.items.refs import Space
 from ryeos.trust.bundles import manifest_path
 from ryeos.trust.bundles_publish import publish_bundle
-from ryeos.trust.keys import SigningKey
+from ryeos.trust.signing_key import SigningKey
 from ryeos.trust.store import document_path, parse_key_document
 from tests.support.errors import coded
 from tests.support.signed_files import SEED_FINGERPRINT, seed_keypair

@@ -20,9 +20,11 @@ from ryeos.items.errors import (
 )
 from ryeos.items.header_values import MetadataError
 from ryeos.items.refs import ItemRef, Kind
-from ryeos.trust.keys import SigningKey
-from ryeos.trust.sign import ReadItem, Signer, SignTarget, ValidItem, validate_item
+from ryeos.trust.item_rules import ValidItem, validate_item
+from ryeos.trust.sign import Signer
+from ryeos.trust.sign_targets import ReadItem, SignTarget
 from ryeos.trust.signature import MAX_ITEM_BYTES, Identity
+from ryeos.trust.signing_key import SigningKey
 from tests.support.signed_files import sign_partly
 from tests.support.workspace import NOW, Workspace
 

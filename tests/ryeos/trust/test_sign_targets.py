@@ -6,7 +6,12 @@ import pytest
 
 from ryeos.items.errors import InvalidRefError, ItemNotFoundError
 from ryeos.items.refs import ItemRef, Kind, Space, Spaces, parse_reference
-from ryeos.trust.sign import SignTarget, target_of_path, targets_of_glob, targets_of_reference
+from ryeos.trust.sign_targets import (
+    SignTarget,
+    target_of_path,
+    targets_of_glob,
+    targets_of_reference,
+)
 from ryeos.trust.verify import Target
 from tests.support.workspace import Workspace
 

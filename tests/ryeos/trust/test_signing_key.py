@@ -6,8 +6,8 @@ from lillux.signing import verify_signature
 from ryeos.items.context import utc_now
 from ryeos.items.errors import SignatureFormatError
 from ryeos.items.refs import Kind
-from ryeos.trust.keys import SigningKey
 from ryeos.trust.signature import form_for, parse_core, split
+from ryeos.trust.signing_key import SigningKey
 from tests.support.signed_files import DIRECTIVE_BLOCK, SEED_FINGERPRINT, seed_keypair
 from tests.support.workspace import fixed_clock
 

@@ -208,7 +208,7 @@ def test_a_signature_file_is_used_only_for_types_without_comments(
 ) -> None:
     data = b"x = 1\n"
     target = shelf.put(Kind.TOOL, ".py", data)
-    from ryeos.trust.keys import SigningKey
+    from ryeos.trust.signing_key import SigningKey
 
     line = SigningKey(workspace.keypair).detached_line(data)
     Path(f"{target.path}.sig").write_text(line, encoding="ascii")

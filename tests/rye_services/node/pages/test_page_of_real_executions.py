@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ryeos.remote.secrets import seal_secrets
+from ryeos.remote.envelopes import seal_secrets
 from tests.support.browser import Browser
 from tests.support.endings import wait_until
 from tests.support.node import Node

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 import pytest
 from sqlalchemy import select
 
-from lillux.store_files import ObjectKind
+from lillux.store_layout import ObjectKind
 from rye_services.node.pages import routes
 from rye_services.node.storage import AcceptedLosses
 from rye_services.node.store.objects import UserStores

@@ -16,7 +16,7 @@ from lillux.signing import generate_keypair
 from rye_services.people.people import OPEN, People
 from rye_services.people.teams import Teams
 from rye_services.storage.database import Database
-from ryeos.remote.requests import encode_public_key
+from ryeos.remote.identity import encode_public_key
 from tests.support.endings import wait_until
 from tests.support.node import Node, User, running_node
 from tests.support.oidc import (

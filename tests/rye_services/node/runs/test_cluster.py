@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from packing.local_cluster import Part
+from packing.cluster_parts import Part
 from tests.support.clusters import TestedCluster, running_cluster
 from tests.support.endings import wait_until
 from tests.support.hooks import bind

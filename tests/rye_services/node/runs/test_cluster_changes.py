@@ -12,7 +12,8 @@ from threading import Event
 import pytest
 
 from benchmarks.kills import under_kills
-from packing.local_cluster import ObjectStorage, Part
+from packing.cluster_parts import Part
+from packing.cluster_storage import ObjectStorage
 from tests.support.clusters import TestedCluster, running_cluster
 from tests.support.remote_projects import FUNCTION, RemoteProject
 from tests.support.workspace import Workspace, publish

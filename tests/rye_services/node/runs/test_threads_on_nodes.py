@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lillux.sandbox import landlock_version
-from lillux.signing import load_keypair
+from lillux.key_files import load_keypair
+from lillux.landlock import landlock_version
 from lillux.values import replace
 from rye_services.node.runs.spending import Spending
 from rye_services.node.worker.jobs import (
@@ -19,7 +19,7 @@ from rye_services.node.worker.jobs import (
 )
 from rye_services.storage.database import Database
 from ryeos.items.refs import Space
-from ryeos.run.receipts import THREAD_TYPE
+from ryeos.run.receipt_statements import THREAD_TYPE
 from tests.support.agent_threads import ECHO, SMALL, directive, echo, provider
 from tests.support.command_line import CommandLine
 from tests.support.databases import made_database

@@ -7,8 +7,9 @@ import pytest
 
 from rye_services.node.runs.outputs import admissible_tree
 from ryeos.sync.objects import SourceManifest
-from ryeos.sync.paths import SkippedFile
-from ryeos.sync.tree import StatTable, Tree
+from ryeos.sync.stat_table import StatTable
+from ryeos.sync.tree import Tree
+from ryeos.sync.tree_walk import SkippedFile
 from tests.support.node import Node
 from tests.support.remote_projects import TEXT, RemoteProject
 from tests.support.workspace import Workspace

@@ -10,7 +10,7 @@ import pytest
 
 from lillux.digests import sha256_hex
 from lillux.store import Store
-from lillux.store_files import ObjectKind
+from lillux.store_layout import ObjectKind
 from rye_services.node.store.objects import (
     AnswerTooLargeError,
     DigestPresence,

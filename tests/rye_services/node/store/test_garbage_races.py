@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 
 from lillux.store import Store
-from lillux.store_files import ObjectKind
+from lillux.store_layout import ObjectKind
 from rye_services.node.services import NodeServices, open_services
 from rye_services.node.store.heads import first_parents
 from rye_services.node.store.objects import KnownItems

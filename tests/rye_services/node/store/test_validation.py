@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from lillux.store import Store
-from lillux.store_files import ObjectKind
+from lillux.store_layout import ObjectKind
 from rye_services.node.store.objects import KnownItems
 from rye_services.node.store.push import ManifestGraphError, verify_pushed_objects
 from tests.support.pushed_trees import put_item, put_project, put_user_space

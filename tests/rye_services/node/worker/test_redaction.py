@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lillux.redaction import MASK, SHORTEST, Redaction
 from lillux.store import Store
-from lillux.store_files import ObjectKind
+from lillux.store_layout import ObjectKind
 from rye_services.node.runs.outputs import promote
 
 SECRET = 'p"ss/w\u00f6rd+1'

@@ -15,7 +15,7 @@ import pytest
 
 from lillux.cancellation import Cancellation
 from lillux.files import make_directory
-from lillux.sandbox import landlock_version
+from lillux.landlock import landlock_version
 from lillux.values import replace
 from rye_services.node.worker import process
 from rye_services.node.worker.jobs import BEGIN, Job, JobAction, WorkerAnswer, read_report

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from lillux.store import Store
-from lillux.store_files import ObjectMissingError
+from lillux.store_errors import ObjectMissingError
 from lillux.uids import UidRange, Uids, UidsInUseError, obstacle_to
 from rye_services.node.store.objects import KnownManifests
 from rye_services.node.worker.workspaces import CheckoutRequest, Checkouts

@@ -6,9 +6,9 @@ socket: for every tool it forks a process that imports the tool's module, and th
 forks for every call. So a call costs a fork, no call sees what another one left behind, and no tool
 sees another's modules.
 
-The other end of the wire is ``ryeos/run/functions.py``. This file is started by ``start.py``, and
-takes the tool from what that holds. It runs under the interpreter of the tool, so it keeps to what
-Python 3.8 has.
+The other end of the wire is ``ryeos/run/function_worker.py``. This file is started by ``start.py``,
+and takes the tool from what that holds. It runs under the interpreter of the tool, so it keeps to
+what Python 3.8 has.
 """
 
 from __future__ import annotations
@@ -46,9 +46,6 @@ PLACE_OF_FLAGS, ROOM_OF_ACTION = 136, 256
 
 class ToolError(Exception):
     """The tool cannot be called as it is; the text says why."""
-
-
-# --- one call
 
 
 def call_once(tool_path: str, project_path: str) -> NoReturn:
@@ -173,9 +170,6 @@ def _print_traceback(error: BaseException) -> None:
         pass  # the tool has closed its standard error
 
 
-# --- the tool's module
-
-
 def load(tool_path: str) -> Callable[[Any, str], Any]:
     """Import the tool; its function, to be called with parameters and the project's path.
 
@@ -263,9 +257,6 @@ def _awaited(outcome: Any) -> Any:
         return await outcome
 
     return asyncio.run(wait())
-
-
-# --- the worker: a process that forks one for every tool
 
 
 class Tools:
@@ -367,9 +358,6 @@ def receive(wire: Any) -> tuple[Any, list[int]]:
             return None, []
         text += piece
     return json.loads(text), list(descriptors)
-
-
-# --- a process that forks one for every call of its tool
 
 
 def serve_calls(
@@ -546,9 +534,6 @@ def _module_files() -> Iterator[tuple[str, tuple[int, int]]]:
             except OSError:
                 continue  # in an archive, or gone: which a later look then shows
             yield path, (status.st_mtime_ns, status.st_size)
-
-
-# --- descriptors and processes
 
 
 def _ring_at(number: int) -> int:

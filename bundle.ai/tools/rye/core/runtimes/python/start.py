@@ -189,7 +189,6 @@ def _with_finders() -> "dict[str, Any]":
     return names
 
 
-# --- finder
 # Compiled when a verified folder is first searched: most tools are one file.
 
 

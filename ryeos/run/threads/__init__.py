@@ -1,0 +1,1 @@
+"""Background runs: their values, their registry, and what starts and ends them."""
