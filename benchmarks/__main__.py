@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def parts(pyz: Path, scratch: Path) -> dict[str, Callable[[], Iterator[Figure]]]:
-    """What can be measured, in the order of the table."""
+    """Figures that can be measured, in the order of the table."""
     return {
         "startup": lambda: startup.figures(pyz, scratch),
         "engine": lambda: engine.figures(scratch),

@@ -133,7 +133,7 @@ def _queue(workspace: Workspace, folder: Path, cluster: TestedCluster) -> Iterat
 
 
 def _workers(workspace: Workspace, cluster: TestedCluster) -> Figure:
-    """How many executions that wait half a second end in a second, by the number of workers.
+    """Executions of half a second that end in a second, by the number of workers.
 
     They only wait: two cores cannot show the gain of a second worker that computes.
     """

@@ -1,4 +1,4 @@
-"""What a model reads: bytes and tokens of ten tasks, against those of a flat FastMCP server.
+"""Cost for a model: bytes and tokens of ten tasks, against those of a flat FastMCP server.
 
 A client shows its model the text of a result or its structure, and the list of tools once. Of each
 answer the longer of the two is counted. Tokens are those of o200k, by a library from npm.

@@ -1,4 +1,4 @@
-"""What the engine adds to the command it runs, in one process."""
+"""Time that the engine adds to the command it runs, in one process."""
 
 import subprocess
 from collections.abc import Iterator

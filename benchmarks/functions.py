@@ -1,4 +1,4 @@
-"""What a call of a Python function costs in a warm worker."""
+"""Cost of a call of a Python function in a warm worker."""
 
 import json
 import os

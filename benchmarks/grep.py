@@ -1,4 +1,4 @@
-"""What a search of the bundle's ``grep`` costs, through a warm engine, against ``rg``."""
+"""Cost of a search by the bundle's ``grep``, through a warm engine, against ``rg``."""
 
 import random
 import shutil

@@ -1,4 +1,4 @@
-"""Whether a cluster loses executions while a random part of it is killed every few seconds.
+"""Count of executions that a cluster loses while a random part of it is killed every few seconds.
 
 ``python -m benchmarks.kills [COUNT] [SECONDS]`` defers 10,000 by default, with a kill every 5 s,
 and prints their ends; its status is 1 if one is lost, or was begun twice and must not
@@ -215,7 +215,7 @@ def _wait_for_ends(cluster: LocalCluster) -> None:
 
 
 def _ends(cluster: LocalCluster) -> tuple[dict[str, str], Counter[str]]:
-    """How each execution ended: its state, or the phase of an error; how often each has begun."""
+    """The end of each execution: its state, or the phase of an error; the number of its starts."""
     database = Database(cluster.environ["DATABASE_URL"])
     columns = threads.c
     wanted = select(columns.thread_id, columns.state, columns.error_phase)

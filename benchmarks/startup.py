@@ -1,4 +1,4 @@
-"""What a command of the built file costs from start to end, under every Python it has code for."""
+"""Cost of a command of the built file from start to end, under every Python it has code for."""
 
 import marshal
 import os

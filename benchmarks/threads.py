@@ -1,4 +1,4 @@
-"""What a thread costs beside its provider: its own time in a turn, and its memory.
+"""Cost of a thread beside its provider: its own time in a turn, and its memory.
 
 The provider is aimock without latency; the floor sends the same bodies to it by urllib3 alone, and
 forces as many lines to the disk. No tool runs: the model calls what is not there.

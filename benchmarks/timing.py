@@ -25,12 +25,12 @@ class Figure:
 
     @property
     def ratio(self) -> float:
-        """How many times the floor."""
+        """Multiple of the floor."""
         return self.measured / self.floor
 
     @property
     def difference(self) -> float:
-        """How much over the floor."""
+        """Time above the floor."""
         return self.measured - self.floor
 
 
@@ -57,7 +57,7 @@ def medians(
 
 
 def elapsed_ms(action: Callable[[], object], clock: Callable[[], float] = perf_counter) -> float:
-    """How long an action takes, the garbage collector held still."""
+    """Time that an action takes, the garbage collector held still."""
     gc.collect()
     gc.disable()
     started = clock()

@@ -1,4 +1,4 @@
-"""Which machines an address of the internet means: this one, its link, or any other.
+"""Machines that an address of the internet means: this one, its link, or any other.
 
 One rule for all that must not lead programs of others to this machine: the supervisor of their
 sockets (`lillux.supervisor`) and the forwarder of their requests (`lillux.http.forwarder`).
@@ -22,7 +22,7 @@ _DISCARD_PORT, DNS_PORT = 9, 53
 
 
 def allows(addresses: Addresses, call: str, ip: Ip, port: int) -> bool:
-    """Whether a socket may be connected or bound to an address, or may send to it."""
+    """True if a socket may be connected or bound to an address, or may send to it."""
     match addresses.reach:
         case Reach.PROXY:
             return call == "connect" and is_this_machine(ip) and port == addresses.port
@@ -51,13 +51,13 @@ def embedded(ip: Ip) -> Iterator[IPv4Address]:
 
 
 def is_this_machine(ip: Ip) -> bool:
-    """Whether an address is loopback, also in the form of IPv6 that carries IPv4."""
+    """True if an address is loopback, also in the form of IPv6 that carries IPv4."""
     plain = (ip.ipv4_mapped or ip) if isinstance(ip, IPv6Address) else ip
     return plain.is_loopback
 
 
 def is_near(ip: Ip) -> bool:
-    """Whether an address means this machine, its link, all of these, or metadata of a cloud."""
+    """True if an address means this machine, its link, all of these, or metadata of a cloud."""
     if isinstance(ip, IPv6Address) and ip.scope_id:  # the zone says by which link, not where
         ip = IPv6Address(int(ip))
     if ip.is_loopback or ip.is_link_local or ip.is_unspecified or ip.is_multicast:
@@ -71,7 +71,7 @@ def is_near(ip: Ip) -> bool:
 
 
 def is_public(ip: Ip) -> bool:
-    """Whether an address is public, also when it is embedded in another form of address."""
+    """True if an address is public, also when it is embedded in another form of address."""
     inner = tuple(embedded(ip))
     if inner:
         return all(map(is_public, inner))
@@ -79,7 +79,7 @@ def is_public(ip: Ip) -> bool:
 
 
 def _is_own(ip: Ip) -> bool:
-    """Whether an address is one of an interface of this machine, or of all on a link.
+    """True if an address is one of an interface of this machine, or of all on a link.
 
     To what is its own, a machine would speak from that very address. Nothing is sent to find out.
     """
@@ -97,7 +97,7 @@ def _is_own(ip: Ip) -> bool:
 
 
 def is_name_server(ip: Ip, port: int) -> bool:
-    """Whether names are resolved there, as this machine is configured: often it is near."""
+    """True if names are resolved there, as this machine is configured: often it is near."""
     return port == DNS_PORT and ip in _name_servers()
 
 

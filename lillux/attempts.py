@@ -1,4 +1,4 @@
-"""What a confined process tried, for those who report it.
+"""Attempts of a confined process, for those who report it.
 
 A file of its own: what starts programs speaks of it, and must not import the supervisor for that.
 """

@@ -19,7 +19,7 @@ from lillux.errors import LilluxError, UnsafePathError, as_word
 HAS_DESCRIPTORS = {os.open, os.mkdir, os.rename, os.stat, os.unlink, os.readlink, os.rmdir} <= (
     os.supports_dir_fd
 )
-"""Whether names can be given relative to an open folder: not on Windows."""
+"""True if names can be given relative to an open folder: not on Windows."""
 _ROOT = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _FOLDER = _ROOT | getattr(os, "O_NOFOLLOW", 0)
 _OPENAT2 = 437
@@ -71,7 +71,7 @@ class Folder:
         return name if self._descriptor is not None else os.path.join(self.path, name)  # noqa: PTH118 - text
 
     def status(self, name: str) -> os.stat_result:
-        """What stands under a name, no link followed."""
+        """File status of a name in the folder, no link followed."""
         return os.stat(self._at(name), dir_fd=self._descriptor, follow_symlinks=False)
 
     def require_no_link(self, name: str) -> None:
@@ -197,7 +197,7 @@ def open_folder(
 
 
 def is_link(status: os.stat_result) -> bool:
-    """Whether what `os.lstat` saw leads elsewhere: a link, or a junction of Windows."""
+    """True if what `os.lstat` saw leads elsewhere: a link, or a junction of Windows."""
     if stat.S_ISLNK(status.st_mode):
         return True
     tag = getattr(status, "st_reparse_tag", 0)

@@ -23,7 +23,7 @@ class Cancellation:
 
     @property
     def is_set(self) -> bool:
-        """Whether `cancel` was called."""
+        """True if `cancel` was called."""
         return self._is_set
 
     def cancel(self) -> None:

@@ -64,7 +64,7 @@ def json_pointer(path: tuple[str | int, ...]) -> str:
 
 
 def _is_json(value: object, levels: int) -> bool:
-    """Whether JSON can surely hold a value that nests so many levels: False also where in doubt.
+    """True if JSON can surely hold a value that nests so many levels: False also in doubt.
 
     Without the path that an error names, and without a call for each part: canonical JSON of what
     a thread said is made in each turn.

@@ -47,7 +47,7 @@ def _error_of_link(root: Path, segments: Sequence[str]) -> "LinkOnTheWayError | 
 
 
 def _is_free_of_links(root: Path, segments: Sequence[str]) -> bool:
-    """Whether no segment is a link, so that the path is below its root, wherever that really is.
+    """True if no segment is a link, so that the path is below its root, wherever that really is.
 
     Any doubt is a no. It looks at a few files where following links looks at every folder twice.
     """
@@ -75,7 +75,7 @@ def require_plain_path(relative: str) -> None:
 
 
 def is_inside(path: Path, root: Path) -> bool:
-    """Whether ``path``, all its links followed, lies below ``root`` (or is it)."""
+    """True if ``path``, all its links followed, lies below ``root`` (or is it)."""
     try:
         if b"\0" in os.fsencode(path):
             return False

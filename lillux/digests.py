@@ -54,7 +54,7 @@ def encode_base64url(data: bytes) -> str:
 
 
 def decode_base64(text: str) -> bytes | None:
-    """What a padded text of the standard alphabet stands for; None for any other text."""
+    """The bytes of a padded text of the standard alphabet; None for any other text."""
     try:
         data = a2b_base64(text)
     except ValueError:
@@ -64,7 +64,7 @@ def decode_base64(text: str) -> bytes | None:
 
 
 def decode_base64url(text: str) -> bytes | None:
-    """What a text of the alphabet for URLs stands for, padded or not; None for any other text."""
+    """The bytes of a text of the alphabet for URLs, padded or not; None for any other text."""
     bare = text.rstrip("=")
     padded = bare + "=" * (-len(bare) % 4)
     return decode_base64(padded.translate(_FROM_URL)) if text in (bare, padded) else None

@@ -72,7 +72,7 @@ _LONGEST_SHOWN_NAME = 80
 
 @dataclass(frozen=True, slots=True)
 class DotenvValues:
-    """What a ``.env`` file adds: ``variables`` to lay over the environment, and ``warnings``.
+    """Additions of a ``.env`` file: ``variables`` to lay over the environment, and ``warnings``.
 
     A warning is one line. It names what was refused and never shows a value.
     """
@@ -183,7 +183,7 @@ def _problem(name: str, value: str | None, line: int, present: Mapping[str, str]
 
 
 def is_protected(name: str, present: Mapping[str, str]) -> bool:
-    """Whether only the user's own environment may set it: it decides what a program is made of."""
+    """True if only the user's own environment may set it: it decides what a program is made of."""
     is_set = name in present and _matches(name, ONLY_IF_ABSENT)
     return is_set or _matches(name, NEVER_FROM_DOTENV)
 

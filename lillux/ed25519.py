@@ -51,7 +51,7 @@ _Quadruple = tuple[int, int, int, int]
 
 
 def verify(public_key: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether ``signature`` (R, S: 64 bytes) over ``message`` is by ``public_key`` (A: 32 bytes).
+    """True if ``signature`` (R, S: 64 bytes) over ``message`` is by ``public_key`` (A: 32 bytes).
 
     False for keys and signatures of any other size; never raises. RFC 8032, section 5.1.7,
     without the cofactor, and with the stricter refusals that libsodium makes:

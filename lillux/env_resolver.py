@@ -225,7 +225,7 @@ def child_environment(
     minimal: bool = False,
     platform: str = sys.platform,
 ) -> dict[str, str]:
-    """What the child process gets of a resolved environment: all of it but the names in ``unset``.
+    """Environment of the child process: a resolved one but for the names in ``unset``.
 
     With ``minimal`` (``env_policy: minimal``), only `MINIMAL_NAMES` and what the items contributed.
     """

@@ -101,30 +101,30 @@ class Fields:
 
 
 def is_text(value: object) -> bool:
-    """Whether it is a string."""
+    """True if it is a string."""
     return isinstance(value, str)
 
 
 def is_flag(value: object) -> bool:
-    """Whether it is true or false."""
+    """True if it is true or false."""
     return isinstance(value, bool)
 
 
 def is_mapping(value: object) -> bool:
-    """Whether it is a mapping."""
+    """True if it is a mapping."""
     return isinstance(value, Mapping)
 
 
 def is_sequence(value: object) -> bool:
-    """Whether it is a list."""
+    """True if it is a list."""
     return isinstance(value, list | tuple)
 
 
 def is_texts(value: object) -> bool:
-    """Whether it is a list of strings."""
+    """True if it is a list of strings."""
     return isinstance(value, list | tuple) and all(map(is_text, value))
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a finite number; true and false are not numbers."""
+    """True if it is a finite number; true and false are not numbers."""
     return type(value) is int or (type(value) is float and isfinite(value))

@@ -26,7 +26,7 @@ NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OF_A_FILE
 PLAIN_FILE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _OF_A_FILE
 """Flags for reading what should be a file: no link is followed, and no pipe's writer waited for."""
 NOTHING_CHANGED = "; nothing was changed"
-"""How the hint of a write ends that was refused whole."""
+"""End of the hint about a write that was refused whole."""
 _HINTS = {
     errno.ENOSPC: f"free some disk space and try again{NOTHING_CHANGED}",
     errno.EDQUOT: f"your disk quota is used up{NOTHING_CHANGED}",
@@ -205,7 +205,7 @@ class PreparedWrite:
             self.drop_from(folder)
 
     def drop_from(self, folder: "Folder") -> None:
-        """As `drop`, where the folder of the file is open."""
+        """The same as `drop`, where the folder of the file is open."""
         with suppress(OSError, UnsafePathError), self.source(folder) as source:
             source.remove(self.temporary.name)
 
@@ -441,7 +441,7 @@ def take_from_others(path: Path) -> None:
 
 
 def others_may(path: Path, mode: int) -> bool:
-    """Whether group or others have one of the permissions of ``mode``, like ``0o022``.
+    """True if group or others have one of the permissions of ``mode``, like ``0o022``.
 
     False on Windows, whose permissions are not in the mode, and for what is not there.
     """
@@ -452,7 +452,7 @@ def others_may(path: Path, mode: int) -> bool:
 
 
 def is_directory(path: Path) -> bool:
-    """Whether a folder is there, links followed; any doubt is a no."""
+    """True if a folder is there, links followed; False in any doubt."""
     try:
         return stat.S_ISDIR(path.stat().st_mode)
     except (OSError, ValueError):
@@ -470,7 +470,7 @@ def force_and_close(descriptor: int, path: str | Path) -> None:
 
 
 def file_state(path: Path) -> tuple[int, ...]:
-    """What changes when a file does: times, size and inode; () where there is none."""
+    """File state, which a change makes another: times, size and inode; () where there is none."""
     try:
         status = path.stat()
     except OSError:

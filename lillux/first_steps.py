@@ -1,4 +1,4 @@
-"""What a program of ours does before anything else where its surroundings are odd.
+"""First steps of our programs where their surroundings are odd.
 
 Imported only there: an ordinary start pays for none of it.
 """
@@ -43,7 +43,7 @@ def go_on_in_utf8() -> None:
 
 
 def go_on_as_child() -> None:
-    """As the first process of a container: continue in a child, and be its init here.
+    """Continue in a child, and be its init here: for the first process of a container.
 
     Orphans become children of the first process, and stay zombies unless that waits for them. Which
     of them are programs of ours, that another part waits for, a separate process need not know.

@@ -37,7 +37,7 @@ from lillux.values import dataclass
 
 
 class Access(Enum):
-    """What a child may do in a folder and below it."""
+    """Rights of a child in a folder and below it."""
 
     NONE = 0
     READ = 1
@@ -46,7 +46,7 @@ class Access(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FolderRestrictions:
-    """What a child may do below some folders; the nearest folder that is named counts.
+    """Rights of a child below some folders; the nearest folder that is named counts.
 
     What lies below none of them has the access ``base``.
     """
@@ -55,7 +55,7 @@ class FolderRestrictions:
     base: Access = Access.ALL
 
     def takes(self, what: str, path: str) -> bool:
-        """Whether it refuses ``read`` or ``write`` of a path. For messages, not for decisions."""
+        """True if it refuses ``read`` or ``write`` of a path. For messages, not for decisions."""
         real = Path(os.path.realpath(path))
         above = (one for one in self.folders if real.is_relative_to(os.path.realpath(one[0])))
         _, access = max(above, key=lambda one: len(one[0].parts), default=(None, self.base))
@@ -101,7 +101,7 @@ class FolderRestrictions:
         return keep_ruleset(self, state if is_settled else None, ruleset)
 
     def state(self) -> tuple[tuple[tuple[Path, Access], ...], tuple["EntriesState", ...]]:
-        """What the rules are made from: another one as soon as such a folder has another entry."""
+        """State of the rules' origin: another one as soon as such a folder has another entry."""
         folders, ancestors = self._places()
         return tuple(folders.items()), tuple(map(entries_state, sorted(ancestors)))
 

@@ -14,7 +14,7 @@ class FolderWatch(Protocol):
 
     @property
     def is_valid(self) -> bool:
-        """Whether the folder is still the one that is watched; it may have been removed."""
+        """True if the folder is still the one that is watched; it may have been removed."""
         ...
 
     def wait(self, timeout_s: float) -> bool:

@@ -53,7 +53,7 @@ class Flags:
         self._values = values
 
     def has(self, flag: str) -> bool:
-        """Whether the flag was given."""
+        """True if the flag was given."""
         return flag in self._values
 
     def all(self, flag: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What ``.gitignore`` files leave out: https://git-scm.com/docs/gitignore. Pure.
+"""Paths that ``.gitignore`` files leave out: https://git-scm.com/docs/gitignore. Pure.
 
 Tools of the bundle for files run without this package and have the same rules in a module of their
 own (``file-system/lib/ignored.py``); a test holds their globs against each other, and these rules
@@ -20,7 +20,7 @@ _MEMBERS = pattern(r"\\?(.)(?:(-)(?:\\?(.))?)?", re.DOTALL)
 
 
 class IgnoredPaths:
-    """Whether a path is left out by some ``.gitignore`` files, each with the folder it lies in.
+    """True if a path is left out by some ``.gitignore`` files, each with the folder it lies in.
 
     What lies in a folder that is left out is left out too, whatever deeper files say.
     """
@@ -30,7 +30,7 @@ class IgnoredPaths:
         self._folders: dict[str, bool] = {}
 
     def match(self, path: str) -> bool:
-        """Whether a relative path is left out. Of a folder the path ends in ``/``."""
+        """True if a relative path is left out. Of a folder the path ends in ``/``."""
         if not self._rules:
             return False
         folder, _, name = path.removesuffix("/").rpartition("/")
@@ -74,7 +74,7 @@ class _Rule:
         self._expression = re.compile(start + _translated(glob.removeprefix("/")), re.DOTALL)
 
     def matches(self, path: str) -> bool:
-        """Whether the rule is about a path."""
+        """True if the rule is about a path."""
         return bool(self._expression.fullmatch(path))
 
 
@@ -154,7 +154,7 @@ def _segment_source(segment: str) -> str:
 
 
 def _members_source(members: Iterable[tuple[str, str, str]]) -> str:
-    """What stands in brackets, ``(first, dash, last)`` of each, for a regular expression."""
+    """Content of brackets, ``(first, dash, last)`` of each, for a regular expression."""
     out: list[str] = []
     for first, dash, last in members:
         out.append(re.escape(first))

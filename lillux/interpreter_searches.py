@@ -85,7 +85,7 @@ class InterpreterBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchEnvironment:
-    """What a search may look at: the variables resolved so far, and the folders of the spaces.
+    """Surroundings of a search: the variables resolved so far, and the folders of the spaces.
 
     ``process_variables`` are those of the process alone, without what an unsigned ``.env`` says.
     ``allows`` is asked about programs and files that name a version.
@@ -103,7 +103,7 @@ class SearchEnvironment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """What one search did: the program it found, or the names and folders it tried in vain.
+    """Result of one search: the program it found, or the names and folders it tried in vain.
 
     ``problem`` says why nothing was found, where names and folders do not show it; ``warns`` says
     that it becomes a warning even where the fallback is found.

@@ -38,7 +38,7 @@ class MissingInterpreter:
 
 @dataclass(frozen=True, slots=True)
 class InterpreterResult:
-    """What became of a block: the value of its variable, empty when it stays unset.
+    """Result of a block: the value of its variable, empty when it stays unset.
 
     ``missing`` is there when neither the search nor the fallback led to a program.
     """
@@ -157,7 +157,7 @@ def _missing_warning(block: InterpreterBlock, search: Search, missing: MissingIn
 
 
 def _unusable(names: tuple[str, ...], directories: tuple[str, ...]) -> tuple[str, ...]:
-    """What lies where a program was looked for, and why it cannot be used."""
+    """Files where a program was looked for, and the reason why each cannot be used."""
     paths = unique(str(Path(folder, name)) for folder in directories for name in names)
     kinds = ((path, "is a folder" if is_folder(path) else "is not executable") for path in paths)
     return tuple(f"{path} {kind}" for path, kind in kinds if is_folder(path) or is_file(path))

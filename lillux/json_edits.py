@@ -19,7 +19,7 @@ _LINE_END = re.compile(r"(?:[ \t]|/\*(?:[^*]|\*(?!/))*\*/|//[^\r\n]*)*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Style:
-    """How a text is laid out: its newline, and one level of indentation, None on one line."""
+    """Layout of a text: its newline, and one level of indentation, None on one line."""
 
     newline: str
     unit: str | None
@@ -169,7 +169,7 @@ def _without(text: str, parent: JsonNode, member: Member) -> str:
 
 
 def _line_of(text: str, member: Member) -> tuple[int, int]:
-    """What goes with a member: its own line, or the blanks beside it."""
+    """Text that goes with a member: its own line, or the blanks beside it."""
     start = member.start - len(_blanks_before(text, member.start))
     if not _starts_line(text, member.start):
         return start, member.end

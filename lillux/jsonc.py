@@ -23,7 +23,7 @@ _MAX_DIGITS = 4000  # beyond it, Python refuses to make a number
 
 
 class Dialect(StrEnum):
-    """What a text may hold."""
+    """Syntax that a text may hold."""
 
     JSON = "JSON"
     JSONC = "JSON with comments"
@@ -99,7 +99,7 @@ def parse(text: str, dialect: Dialect) -> JsonNode:
 
 
 def is_blank(text: str, dialect: Dialect) -> bool:
-    """Whether a text holds no value: blanks, and comments where the dialect has them."""
+    """True if a text holds no value: blanks, and comments where the dialect has them."""
     try:
         return _Reader(text, dialect).skip(0) == len(text)
     except TextSyntaxError:
@@ -126,7 +126,7 @@ class _Reader:
         raise TextSyntaxError(*place(self._text, position), f"{problem}, found {shown}")
 
     def skip(self, position: int) -> int:
-        """Where the next thing stands, behind blanks and comments."""
+        """Offset of the next token, behind blanks and comments."""
         text = self._text
         while True:
             position = _match_end(_BLANK, text, position)

@@ -71,7 +71,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class MalformedMessage:
-    """What came and is no message: the beginning of its text, and what is wrong with it.
+    """Input that is no message: the beginning of its text, and the fault in it.
 
     ``code`` is what a server answers it with; ``id`` the one it had, if any. What was meant as an
     answer, as far as can be seen, gets no answer: its id is one of ours. ``is_empty`` is an answer
@@ -257,7 +257,7 @@ def _answer_problem(value: Mapping[str, Any]) -> str:
 
 
 def is_id(value: object) -> bool:
-    """Whether a value can be the id of a request."""
+    """True if a value can be the id of a request."""
     return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool))
 
 
@@ -341,7 +341,7 @@ _AT_THE_END = rb",\s*+" + _ID + rb"(?:,\s*+" + _MEMBER + rb"\s*+)*\}\s*+\Z"
 
 
 def is_deeper(value: Any, max_depth: int) -> bool:  # noqa: ANN401 - JSON
-    """Whether a value has more levels than this. Takes about as long as reading it did."""
+    """True if a value has more levels than this. Takes about as long as reading it did."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(max_depth):
         if not level:
@@ -372,7 +372,7 @@ def id_at_start(text: bytes) -> str | int | None:
 
 
 def begins_an_answer(text: bytes) -> bool:
-    """Whether an object has a ``result`` or an ``error`` before any member that is no scalar."""
+    """True if an object has a ``result`` or an ``error`` before any member that is no scalar."""
     return re.match(_ANSWER, text[:SEARCHED_BYTES]) is not None
 
 

@@ -140,7 +140,7 @@ class KeyLockedError(LilluxError):
 
 
 def is_protected(text: bytes) -> bool:
-    """Whether the text of a private key is under a passphrase."""
+    """True if the text of a private key is under a passphrase."""
     return text.lstrip().startswith(_PROTECTED[0])
 
 
@@ -216,7 +216,7 @@ def _create_key_file(path: Path, text: bytes, *, mode: int) -> None:
 
 
 def _about(path: Path, read: Callable[[bytes], bytes], text: bytes) -> bytes:
-    """What ``read`` makes of the text, its PemError naming the file."""
+    """The result of ``read`` for the text, its PemError naming the file."""
     try:
         return read(text)
     except PemError as error:

@@ -51,7 +51,7 @@ class _PathBeneath(ctypes.Structure):
 
 
 def landlock_version(*, platform: str = sys.platform) -> int:
-    """Which version of it the system has; 0 if absent."""
+    """Version of Landlock that the system has; 0 if absent."""
     if platform != "linux":
         return 0
     return max(0, system_call(_CREATE_RULESET, None, 0, _ASK_VERSION))
@@ -253,12 +253,12 @@ EntriesState = tuple[int, int, int]
 
 
 def are_settled(entries: Iterable[EntriesState]) -> bool:
-    """Whether each time is old enough for a change that follows to have another one."""
+    """True if each time is old enough for a change that follows to have another one."""
     return all(time.time_ns() - at > _STEP_NS for at, _, _ in entries)
 
 
 def entries_state(folder: Path) -> EntriesState:
-    """What changes with the entries of a folder: its time, and which folder it is."""
+    """State of a folder's entries: its time, and its identity."""
     try:
         status = folder.stat()
     except OSError:

@@ -178,7 +178,7 @@ class _Part(Fields):
         return text
 
     def rest(self) -> dict[str, Any]:
-        """What was not read."""
+        """Keys that were not read, with their values."""
         return {key: value for key, value in self.data.items() if key not in self.read_keys}
 
     def refuse(self, key: str, expected: str, value: object) -> NoReturn:

@@ -34,7 +34,7 @@ _GROUPS_FOLDER = Path("/sys/fs/cgroup")
 
 
 class Apart(StrEnum):
-    """How work is kept apart from other processes.
+    """Isolation of work from other processes.
 
     NOT    it shares all with them
     USERS  in namespaces that belong to a user namespace: no privilege is needed

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def pattern(text: AnyStr, flags: int = 0) -> "Pattern[AnyStr]":
-    """What `re.compile` returns for these arguments, as far as its methods and attributes go."""
+    """An expression, compiled when it is used, as far as its methods and attributes go."""
     late: Any = _LatePattern(text, flags)
     return late  # type: ignore[no-any-return]
 

@@ -11,7 +11,7 @@ _WINDOWS_SUFFIXES = (".exe", ".cmd", "")
 
 
 class Allows(Protocol):
-    """Whether an unsigned file counts: a program, ``.env``, one that names a version."""
+    """Says if an unsigned file counts: a program, ``.env``, one that names a version."""
 
     def __call__(self, path: str, data: bytes | None = None) -> bool:
         """``data`` is its text, where that was read already, to be used."""
@@ -73,7 +73,7 @@ def _is_program(path: str, platform: str) -> bool:
 
 
 def is_file(path: str) -> bool:
-    """Whether there is a regular file, perhaps behind links."""
+    """True if there is a regular file, perhaps behind links."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116 - asked for at every call
     except (OSError, ValueError):  # ValueError: a NUL, or what the system cannot encode
@@ -81,7 +81,7 @@ def is_file(path: str) -> bool:
 
 
 def is_folder(path: str) -> bool:
-    """Whether there is a folder, perhaps behind links."""
+    """True if there is a folder, perhaps behind links."""
     try:
         return stat.S_ISDIR(os.stat(path).st_mode)  # noqa: PTH116 - asked for at every call
     except (OSError, ValueError):
@@ -97,7 +97,7 @@ _MANAGER_PROGRAMS = ("mise", "rtx", "volta-shim")
 
 
 def is_shim(path: str) -> bool:
-    """Whether a program of a version manager starts another one, which it chooses by a folder."""
+    """True if a program of a version manager starts another one, which it chooses by a folder."""
     if os.path.basename(os.path.dirname(path)) == "shims":  # noqa: PTH119, PTH120 - at each start
         return True
     try:

@@ -30,7 +30,7 @@ class Redaction:
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is anything to be masked."""
+        """True if there is anything to be masked."""
         return self._text is not None
 
     def text(self, text: str) -> str:
@@ -80,7 +80,7 @@ def _lower_escapes(quoted: str) -> str:
 
 
 def _within_base64(encoded: bytes) -> Iterable[str]:
-    """What base64 of any longer value has of these bytes: the digits that nothing else decides."""
+    """Base64 of these bytes in that of any longer value: the digits that nothing else decides."""
     for before in range(3):
         first, end = -(-before * 8 // 6), (before + len(encoded)) * 8 // 6
         for encode in (b64encode, urlsafe_b64encode):

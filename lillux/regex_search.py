@@ -75,7 +75,7 @@ def compile_pattern(pattern: str) -> SearchPattern:
 
 
 def search(pattern: SearchPattern, text: str) -> bool:
-    """Whether the pattern is anywhere in the text. Raises TextTooLongError."""
+    """True if the pattern is anywhere in the text. Raises TextTooLongError."""
     if pattern.simple and tries(pattern, len(text)) <= _MAX_TRIES:
         return pattern.whole.search(text) is not None
     if len(text) * len(pattern.states) > _MAX_STEPS:
@@ -87,7 +87,7 @@ def search(pattern: SearchPattern, text: str) -> bool:
 
 
 def tries(pattern: SearchPattern, length: int) -> int:
-    """How many places `re` may look at, at most, in a text of so many characters."""
+    """Most places that `re` may look at in a text of so many characters."""
     return int((length + 1) ** (pattern.repeats + 1)) * pattern.ways
 
 
@@ -109,7 +109,7 @@ def _search_all_at_once(states: tuple[_State, ...], text: str) -> bool:
 def _reading(
     states: tuple[_State, ...], here: set[int], text: str, place: int
 ) -> "list[tuple[re.Pattern[str], list[int]]] | None":
-    """What may read the next character, or None when the end was reached."""
+    """States that may read the next character, or None when the end was reached."""
     reading = []
     waiting, seen = list(here), set(here)
     while waiting:
@@ -181,7 +181,7 @@ def _append_repeat(part: RegexNode, low: int, high: int | None, states: list[_St
 
 
 def _choices(node: RegexNode) -> tuple[int, int]:
-    """How many repeats of an open number there are, and in how many ways all else can match."""
+    """Number of repeats without an end, and of the ways in which all else can match."""
     repeats, ways = 0, 1
     for part in _parts(node):
         match part:

@@ -239,7 +239,7 @@ def _open_parent(around: str) -> int | None:
 
 
 def _is_locked_now(lock: int, name: str, parent: int, how: int) -> bool:
-    """Whether the lock was free, and the folder is still the one of this name."""
+    """True if the lock was free, and the folder is still the one of this name."""
     import fcntl
 
     try:

@@ -79,7 +79,7 @@ class Mediation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
-    """What a child may do. None, for files and programs: the same as its parent.
+    """Rights of a child. None, for files and programs: the same as its parent.
 
     readable     files and folders, with all below them
     writable     the same to be written, which includes reading
@@ -112,13 +112,13 @@ class Confinement:
 
     @property
     def needs_landlock(self) -> bool:
-        """Whether it limits files or programs."""
+        """True if it limits files or programs."""
         unlimited = self.readable is self.writable is self.executable is None
         return not unlimited or self.mediated is not None
 
     @property
     def needs_filter(self) -> bool:
-        """Whether it limits system calls."""
+        """True if it limits system calls."""
         return (
             self.is_hardened
             or self.sockets != Sockets(local=True)
@@ -129,13 +129,13 @@ class Confinement:
 
     @property
     def limits_writing(self) -> bool:
-        """Whether there are files that it keeps from being changed."""
+        """True if there are files that it keeps from being changed."""
         kept = (self.writable, self.mediated, self.withholding)
         return any(one is not None for one in kept)
 
     @property
     def is_supervised(self) -> bool:
-        """Whether some of its system calls wait for a supervisor."""
+        """True if some of its system calls wait for a supervisor."""
         return (
             self.hears_sockets
             or self.hears_starts
@@ -145,12 +145,12 @@ class Confinement:
 
     @property
     def hears_starts(self) -> bool:
-        """Whether the supervisor sees each start of a program."""
+        """True if the supervisor sees each start of a program."""
         return self.watches or self.executable is not None
 
     @property
     def hears_sockets(self) -> bool:
-        """Whether the supervisor needs the sockets of callers."""
+        """True if the supervisor needs the sockets of callers."""
         return self.addresses is not None or self.local_sockets is not None or self.watches
 
     def heard_refusals(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -181,7 +181,7 @@ class Confinement:
 
     @property
     def _changes(self) -> Hold:
-        """What becomes of changes of metadata: the supervisor makes them where one may be made."""
+        """Treatment of changes of metadata: the supervisor makes them where one may be made."""
         if not self.limits_writing:
             return Hold.FREE
         if self.mediated is not None or self.writable is None:
@@ -191,7 +191,7 @@ class Confinement:
 
     @property
     def _parted(self) -> Mediation:
-        """What is mediated, with folders to be written in which something is kept."""
+        """Mediated folders, with folders to be written in which something is kept."""
         if self.mediated is None:
             return Mediation(())
         kept = self.mediated.kept
@@ -199,7 +199,7 @@ class Confinement:
         return Mediation((*self.mediated.folders, *more), kept)
 
     def supervision(self) -> "Supervision":
-        """What its supervisor decides by."""
+        """Rules that its supervisor decides by."""
         from lillux.supervisor import Supervision
 
         local = self.local_sockets
@@ -213,7 +213,7 @@ class Confinement:
         )
 
     def write_rules(self) -> "WriteRules":
-        """Where changes may be made, for the supervisor."""
+        """Rules of where changes may be made, for the supervisor."""
         from lillux.mediation.write_rules import WriteRules
 
         mediated = self._parted
@@ -337,7 +337,7 @@ class Confinement:
         )
 
     def state(self) -> object:
-        """What its rules are made from; of another state, they are other rules.
+        """State of what its rules are made from; of another state, they are other rules.
 
         Landlock's rules are about files, not about their paths: a process that goes on may not use
         a file that has taken the place of another one since its start. Asked before the start.
@@ -351,7 +351,7 @@ class Confinement:
         return tuple(map(_identity, paths)), withheld[0], entries, younger
 
     def allows(self, what: str, path: str) -> bool:
-        """Whether the rules allow ``read``, ``write`` or ``run`` of a path. For messages only."""
+        """True if the rules allow ``read``, ``write`` or ``run`` of a path. For messages only."""
         real = Path(os.path.realpath(path))
         if what == "run":
             return _holds(self.executable, real)
@@ -455,7 +455,7 @@ def obstacle(
 
 
 def can_mediate() -> bool:
-    """Whether a supervisor can make changes: it answers open() with a descriptor in one step."""
+    """True if a supervisor can make changes: it answers open() with a descriptor in one step."""
     major, minor, *_ = os.uname().release.split(".")
     return (int(major), int("".join(filter(str.isdecimal, minor[:3])) or 0)) >= (5, 14)
 

@@ -132,7 +132,7 @@ class SchemaValidator:
     """`violations` under the name and in the shape that embedders of Rye know."""
 
     def validate_parameters(self, value: object, schema: Mapping[str, Any]) -> ValidationResult:
-        """Whether the value fits, and each violation as one line. Raises SchemaError."""
+        """The verdict on a value, and each violation as one line. Raises SchemaError."""
         errors = tuple(str(violation) for violation in violations(value, schema))
         return ValidationResult(valid=not errors, errors=errors)
 
@@ -208,7 +208,7 @@ class _CheckedSchema:
             raise SchemaError("", "more references in a row than can be followed") from None
 
     def accepts(self, part: Schema, value: object) -> bool:
-        """Whether the value fits a part of the schema."""
+        """True if the value fits a part of the schema."""
         try:
             self._read(part, ())(value, None, PROBE)
         except Unfit:

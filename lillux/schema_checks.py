@@ -55,7 +55,7 @@ Check: TypeAlias = Callable[[Any, Place, Report | _Probe], None]
 """Reports each way in which a value, which is at a place, breaks a schema."""
 
 Fits: TypeAlias = Callable[[Any], bool]
-"""Whether a value fits one keyword."""
+"""A rule of one keyword: True if a value fits."""
 
 ARRAY, NUMBER = (list, tuple), (int, float)  # `|` would make a new type for each value
 

@@ -140,7 +140,7 @@ def _multiple_of(rule: Any, path: SchemaPath) -> Fits:  # noqa: ANN401
 
 
 def _is_multiple(value: float, divisor: float) -> bool:
-    """Whether a number is a multiple of another, as they are written: 0.3 is one of 0.1."""
+    """True if a number is a multiple of another, as they are written: 0.3 is one of 0.1."""
     if isinstance(value, int) and isinstance(divisor, int):
         return value % divisor == 0
     try:
@@ -167,7 +167,7 @@ def _enum(rule: object, path: SchemaPath) -> Fits:
 
 
 def _is_same(one: Any, other: Any) -> bool:  # noqa: ANN401
-    """Whether JSON values are equal: 1 and 1.0 are, 1 and true are not."""
+    """True if JSON values are equal: 1 and 1.0 are, 1 and true are not."""
     if isinstance(one, dict):
         is_alike = isinstance(other, dict) and one.keys() == other.keys()
         return is_alike and all(map(_is_same, one.values(), map(other.get, one)))

@@ -73,7 +73,7 @@ class Writer:
         return f"no such key{hint}", describe_value(child)
 
     def _hint(self, text: str, names: Iterable[str]) -> str:
-        """Which of the names was meant, where one is much like what is there."""
+        """The name that was meant, where one is much like what is there."""
         # Comparing is slow, and the sender chose how many keys there are and how long.
         if self._guesses == _MAX_GUESSES or len(text) > _MAX_COMPARED:
             return ""
@@ -85,7 +85,7 @@ class Writer:
 
 
 def _expected_by(keyword: str, rule: Any, targets: Targets) -> str:  # noqa: ANN401
-    """What a keyword with this rule asks for."""
+    """The demand of a keyword with this rule, in words."""
     match keyword:
         case "not":
             return f"anything but {_describe_schema(rule, targets)}"
@@ -100,7 +100,7 @@ def _expected_by(keyword: str, rule: Any, targets: Targets) -> str:  # noqa: ANN
 
 
 def _found_for(keyword: str, value: object) -> str:
-    """What was found, in the terms of the keyword: lengths where the rule is about lengths."""
+    """The found value, in the terms of the keyword: lengths where the rule is about lengths."""
     unit = _UNITS.get(keyword)
     if unit is None or not isinstance(value, str | list | tuple | dict):
         return describe_value(value)

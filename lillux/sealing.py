@@ -82,7 +82,7 @@ def seal(
 def open_sealed(
     enc: bytes, ciphertext: bytes, recipient_private: bytes, *, aad: bytes, info: bytes
 ) -> bytes:
-    """What was sealed. Raises SealingError when another key, ``aad``, ``info`` or text was used."""
+    """The sealed text. Raises SealingError when another key, ``aad``, ``info`` or text was used."""
     key = hkdf_sha256(_shared(recipient_private, enc), info)
     return _decrypt(key, _ONE_TIME_NONCE, ciphertext, aad)
 
@@ -94,7 +94,7 @@ def encrypt(secret: bytes, plaintext: bytes, *, info: bytes) -> bytes:
 
 
 def decrypt(secret: bytes, data: bytes, *, info: bytes) -> bytes:
-    """What `encrypt` was given. Raises SealingError for another secret, or changed bytes."""
+    """The text given to `encrypt`. Raises SealingError for another secret, or changed bytes."""
     nonce, ciphertext = data[:NONCE_BYTES], data[NONCE_BYTES:]
     return _decrypt(hkdf_sha256(secret, info), nonce, ciphertext, b"")
 

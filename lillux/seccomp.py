@@ -357,7 +357,7 @@ _OF_USER = {"setpriority": 2, "ioprio_set": 3}  # all processes of a user
 
 
 class Hold(Enum):
-    """What becomes of calls of a kind."""
+    """Treatment of calls of a kind."""
 
     FREE = "free"
     REFUSED = "refused"
@@ -414,7 +414,7 @@ class Sockets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which calls are refused, and which wait for a supervisor.
+    """Calls that are refused, and calls that wait for a supervisor.
 
     refused         further calls that are refused, with EACCES
     supervised      calls that wait, whatever their arguments
@@ -441,7 +441,7 @@ class Filter:
 
     @property
     def is_supervised(self) -> bool:
-        """Whether any call waits."""
+        """True if any call waits."""
         holds = (self.writes, self.metadata, self.neighbours, self.messages)
         return bool(self.supervised) or Hold.ASKED in holds
 
@@ -452,7 +452,7 @@ def number_of(call: str, machine: str = "") -> int:
 
 
 def can_filter(*, platform: str = sys.platform, machine: str = "") -> bool:
-    """Whether the system has filters, and this module knows its system call numbers."""
+    """True if the system has filters, and this module knows its system call numbers."""
     if platform != "linux" or sys.maxsize <= 2**32:
         return False
     return (machine or os.uname().machine) in _MACHINES and _prctl(_GET_SECCOMP) >= 0
@@ -546,7 +546,7 @@ def _control_rules(rules: Filter) -> list[Instruction]:
 
 
 def _held_blocks(rules: Filter) -> dict[str, Sequence[Instruction]]:
-    """What becomes of the calls that change files, their metadata, and other processes."""
+    """Treatment of the calls that change files, their metadata, and other processes."""
     blocks: dict[str, Sequence[Instruction]] = {}
     if rules.writes is Hold.ASKED:
         blocks |= {name: [_ASK_LINE] for name in WRITES}
@@ -585,7 +585,7 @@ def _held_blocks(rules: Filter) -> dict[str, Sequence[Instruction]]:
 
 
 def _message_blocks(rules: Filter) -> dict[str, Sequence[Instruction]]:
-    """What becomes of messages that name an address, or connect with their first bytes."""
+    """Treatment of messages that name an address, or connect with their first bytes."""
     if not any(name in rules.supervised for name in ADDRESSED):
         return {}
     blocks: dict[str, Sequence[Instruction]] = {}

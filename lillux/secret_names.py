@@ -21,5 +21,5 @@ _NO_SECRET = pattern(
 
 
 def says_secret(name: str) -> bool:
-    """Whether a name is that of a secret: ``api_key``, ``GitHubToken``; not ``max_tokens``."""
+    """True if a name is that of a secret: ``api_key``, ``GitHubToken``; not ``max_tokens``."""
     return bool(_SECRET.search(_NO_SECRET.sub(" ", name)))

@@ -25,7 +25,7 @@ _ATTEMPTS = 20
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Where groups may be made: by controller a folder; of version 2 one for all, under ``""``.
+    """Folders for new groups: by controller a folder; of version 2 one for all, under ``""``.
 
     ``held`` are the controllers that count there; ``missing`` says why there are none.
     """

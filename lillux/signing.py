@@ -91,7 +91,7 @@ def sign_hash(content_hash: str, private_pem: bytes) -> str:
 
 
 def verify_signature(content_hash: str, signature: str, public_pem: bytes) -> bool:
-    """Whether ``signature`` is one of the key over the hash. Never raises.
+    """True if ``signature`` is one of the key over the hash. Never raises.
 
     False also for what is no hash, no signature or no key. Of each signature there is one text,
     with or without its two ``=``: the alphabet is base64url, and unused bits must be zero.
@@ -119,7 +119,7 @@ def sign_bytes(message: bytes, private_pem: bytes) -> bytes:
 
 
 def verify_bytes(message: bytes, signature: bytes, public_pem: bytes) -> bool:
-    """Whether a signature is one of the key over the message. Raises PemError for a broken key."""
+    """True if a signature is one of the key over the message. Raises PemError for a broken key."""
     return _verifier.verify(decode_public(public_pem), message, signature)
 
 
@@ -137,7 +137,7 @@ class SignatureVerifier:
         self._lock = Lock()
 
     def verify(self, public_key: bytes, message: bytes, signature: bytes) -> bool:
-        """Whether ``signature`` over ``message`` is by ``public_key``; see `ed25519.verify`."""
+        """True if ``signature`` over ``message`` is by ``public_key``; see `ed25519.verify`."""
         route = self._settled or self._next_route()
         return route(public_key, message, signature)
 

@@ -87,7 +87,7 @@ class Store:
 
     @property
     def folder(self) -> Path | None:
-        """Where its files are; None of a store that is no folder of this machine."""
+        """Folder of its files; None of a store that is no folder of this machine."""
         return self.root
 
     def put_blob(self, data: bytes, durability: Durability = Durability.NOW) -> str:
@@ -154,19 +154,19 @@ class Store:
         return self._get(space, digest)
 
     def has_blob(self, digest: str) -> bool:
-        """Whether there is such a blob; a text that is no digest names nothing."""
+        """True if there is such a blob; a text that is no digest names nothing."""
         return self._has(ObjectKind.BLOB, digest)
 
     def has_object(self, digest: str) -> bool:
-        """Whether there is such an object; a text that is no digest names nothing."""
+        """True if there is such an object; a text that is no digest names nothing."""
         return self._has(ObjectKind.OBJECT, digest)
 
     def may_have(self, space: ObjectKind) -> bool:
-        """Whether there may be any: the folder for them is there. Raises StoreLinkError."""
+        """True if there may be any: the folder for them is there. Raises StoreLinkError."""
         return self._folders.require_plain((space.folder,), make=False)
 
     def size(self, space: ObjectKind, digest: str) -> int | None:
-        """How many bytes it has; None when it is not there, or is no digest."""
+        """Size in bytes; None when it is not there, or is no digest."""
         if not is_digest(digest):
             return None
         packs = self._packs
@@ -176,7 +176,7 @@ class Store:
         return packs.size(space, digest) if size is None and packs else size
 
     def sizes(self, space: ObjectKind, digests: Iterable[str]) -> dict[str, int]:
-        """How many bytes each has, of those that are there. Raises as `size`."""
+        """Size of each in bytes, of those that are there. Raises as `size`."""
         wanted = [digest for digest in digests if is_digest(digest)]
         sizes = self._packs.sizes(space, wanted) if self._packs else {}
         for digest in wanted:
@@ -187,7 +187,7 @@ class Store:
         return sizes
 
     def path_of(self, space: ObjectKind, digest: str) -> Path:
-        """Where its own file is, or would be. Raises DigestError."""
+        """Path of its own file, there or not. Raises DigestError."""
         folders = self._shard(space, valid_digest(digest))
         return Path(self._folders.path(folders, space.file_name(digest)))
 
@@ -270,7 +270,7 @@ class Store:
         return True
 
     def leftovers(self, before_s: float) -> int:
-        """How many half files killed writers left before a time. Raises as `stored`."""
+        """Number of half files that killed writers left before a time. Raises as `stored`."""
         return sum(1 for _ in self._leftovers(before_s))
 
     def remove_leftovers(self, before_s: float) -> None:
@@ -391,7 +391,7 @@ class Store:
         *,
         look: bool = True,
     ) -> bool:
-        """Whether it is there already, made young again: a sweep decides by age. It is forced too.
+        """True if it is there already; made young again: a sweep decides by age. It is forced too.
 
         Without ``look`` only packs count that are known.
         """

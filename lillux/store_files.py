@@ -94,7 +94,7 @@ class StoreFolders:
             os.close(descriptor)
 
     def status(self, folders: tuple[str, ...], name: str) -> os.stat_result | None:
-        """What the system tells of a file there, or None. Raises as `size`."""
+        """File status of a file there, or None. Raises as `size`."""
         path = self.path(folders, name)
         try:
             status = os.lstat(path)
@@ -185,7 +185,7 @@ class StoreFolders:
         return True
 
     def leftovers(self, folders: tuple[str, ...], before_s: float) -> Iterator[str]:
-        """What a killed writer or sweep left in a folder before a time. Raises as above."""
+        """Files that a killed writer or sweep left in a folder before a time. Raises as above."""
         for entry in self.entries(folders):
             if entry.name.startswith(".") and entry.name.endswith(_TEMPORARY):
                 status = self.status(folders, entry.name)
@@ -193,7 +193,7 @@ class StoreFolders:
                     yield entry.name
 
     def entries(self, folders: tuple[str, ...]) -> Iterator["os.DirEntry[str]"]:
-        """What is in a folder, by name; nothing for one that is not there.
+        """Entries of a folder, by name; nothing for one that is not there.
 
         Raises StoreLinkError, FileSystemError.
         """
@@ -209,7 +209,7 @@ class StoreFolders:
             raise file_system_error(path, error) from error
 
     def require_plain(self, folders: tuple[str, ...], *, make: bool) -> bool:
-        """Whether the folders are there, made if asked. Raises StoreLinkError, FileSystemError."""
+        """True if the folders are there, made if asked. Raises StoreLinkError, FileSystemError."""
         if folders in self._plain:
             return True
         if folders and not self.require_plain(folders[:-1], make=make):

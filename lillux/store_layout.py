@@ -49,13 +49,13 @@ class ObjectKind(StrEnum):
 
 
 def is_digest(text: object) -> bool:
-    """Whether this is 64 lower-case hex digits."""
+    """True if this is 64 lower-case hex digits."""
     # (`strip` leaves nothing of a text of these digits alone: a tenth of the time of a set.)
     return isinstance(text, str) and len(text) == _DIGEST_LENGTH and not text.strip(_HEX_DIGITS)
 
 
 def are_digests(values: "Collection[Any]") -> bool:
-    """Whether each of many values is one, by one look at all of them."""
+    """True if each of many values is one, by one look at all of them."""
     return (
         {*map(type, values)} <= {str}
         and {*map(len, values)} <= {_DIGEST_LENGTH}
@@ -76,7 +76,7 @@ def shard(space: ObjectKind, digest: str, levels: int) -> tuple[str, ...]:
 
 
 def is_shard(name: str) -> bool:
-    """Whether a folder of this name may lie between a kind and its files."""
+    """True if a folder of this name may lie between a kind and its files."""
     return len(name) == 2 and not name.strip(_HEX_DIGITS)  # noqa: PLR2004 - two digits a level
 
 

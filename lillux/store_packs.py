@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 
 Piece: TypeAlias = tuple[ObjectKind, str, bytes]
-"""What it is, its digest, and its bytes; of an object its canonical JSON."""
+"""Kind, digest and bytes; of an object its canonical JSON."""
 
 
 class PackedPiece(NamedTuple):
@@ -74,7 +74,7 @@ class _Pack:
         return len(self._prefixes)
 
     def find(self, key: bytes, prefix: int = -1) -> _Place | None:
-        """Where the piece of a digest and a mark is. ``prefix``: of the key, where it is known."""
+        """Place of the piece of a digest and a mark. ``prefix``: of the key, where it is known."""
         if prefix < 0:
             prefix = _prefix(key)
         prefixes = self._prefixes
@@ -181,7 +181,7 @@ class Packs:
         self._look()
 
     def size(self, space: ObjectKind, digest: str, *, look: bool = True) -> int | None:
-        """How many bytes a piece has; None where no pack has it.
+        """Size of a piece in bytes; None where no pack has it.
 
         Without ``look`` only of packs that are known already: others may have written some since.
         """
@@ -194,7 +194,7 @@ class Packs:
         return None
 
     def sizes(self, space: ObjectKind, digests: Iterable[str]) -> dict[str, int]:
-        """How many bytes each has, of those that are in packs."""
+        """Size of each in bytes, of those that are in packs."""
         packs = self._current_packs()
         if [pack for pack in packs if not self._is_there(pack)]:
             packs = self._current_packs()
@@ -549,7 +549,7 @@ def _groups(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
 
 
 def _read_index(file: _OpenFile, size: int) -> bytes:
-    """What stands in the place of the index of a pack, ``b""`` for none. Raises OSError."""
+    """Bytes in the place of the index of a pack, ``b""`` for none. Raises OSError."""
     tail_at = size - _TAIL.size
     tail = file.read(tail_at, _TAIL.size) if tail_at >= len(_START) else b""
     if len(tail) < _TAIL.size:
@@ -562,7 +562,7 @@ def _read_index(file: _OpenFile, size: int) -> bytes:
 
 
 def _is_index_of(index: bytes, size: int) -> bool:
-    """Whether it says of a file of this size what a pack can hold."""
+    """True if it says of a file of this size what a pack can hold."""
     pieces_end = size - _TAIL.size - len(index)
     return all(
         mark in _KINDS and offset + length <= pieces_end

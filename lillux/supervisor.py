@@ -69,7 +69,7 @@ _LOADER = re.compile(r"ld(-linux|-musl|\.so|64\.so|-\d)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supervision:
-    """What a supervisor decides by.
+    """Rules that a supervisor decides by.
 
     addresses  where sockets may lead; None for anywhere
     local      real paths of local sockets that may be connected to beside those that may be
@@ -91,7 +91,7 @@ class Supervision:
 
 @cache
 def can_supervise() -> bool:
-    """Whether pidfd_getfd() works for this process: containers may forbid it."""
+    """True if pidfd_getfd() works for this process: containers may forbid it."""
     try:
         pidfd = os.pidfd_open(os.getpid())
     except (AttributeError, OSError):
@@ -378,7 +378,7 @@ class _Call(FileCall):
     __slots__ = ()
 
     def closes_on_exec(self) -> bool:
-        """Whether a descriptor that it opens is closed when a program starts."""
+        """True if a descriptor that it opens is closed when a program starts."""
         match self.name:
             case "open":
                 flags = self.words[1]
@@ -393,7 +393,7 @@ class _Call(FileCall):
         return bool(flags & os.O_CLOEXEC)
 
     def paths(self) -> list[tuple[str, int, str]]:
-        """What it does to which paths, each relative to a folder's descriptor."""
+        """Changes and their paths, each relative to a folder's descriptor."""
         words, here = self.words, _AT_FDCWD
         found: list[tuple[str, int, int]]  # what, folder, address of the path
         match self.name:

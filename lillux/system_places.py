@@ -24,9 +24,9 @@ _ETC = (
 )
 _ETC_PATTERNS = ("python3*", "java-*")
 BESIDE_PROGRAMS = ("lib", "lib64", "libexec", "pyvenv.cfg")
-"""What lies beside a folder of programs and belongs to them; the file, of a virtual environment."""
+"""Names beside a folder of programs that belongs to them; the file, of a virtual environment."""
 _BESIDE_SHIMS = ("version", "versions", "installs", "bin", "plugins", "pyenv.d", "rbenv.d")
-"""What lies beside a folder of shims: the manager, its choice, and the programs themselves."""
+"""Names beside a folder of shims: the manager, its choice, and the programs themselves."""
 
 
 def system_places(etc: Path = Path("/etc")) -> Iterator[Path]:

@@ -31,7 +31,7 @@ _MISSING = _MissingName()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """Where values come from, in lookup order: ``fixed``, ``templates``, ``opaque``.
+    """Sources of values, in lookup order: ``fixed``, ``templates``, ``opaque``.
 
     fixed      values that no other source can name
     templates  values that may hold placeholders themselves

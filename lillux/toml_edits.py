@@ -100,7 +100,7 @@ def _edit(text: str, path: Sequence[str], edit: Callable[[Any, Sequence[str]], N
 
 
 def _entries(container: Any, name: str) -> Iterator[tuple[int, Any]]:  # noqa: ANN401 - tomlkit's
-    """Where a name stands in a container: several times, where a table has several parts."""
+    """Places of a name in a container: several times, where a table has several parts."""
     for index, (key, item) in reversed(list(enumerate(container.body))):
         if key is not None and key.key == name:
             yield index, item
@@ -228,7 +228,7 @@ def _require(edited: str, expected: Any, path: Sequence[str]) -> None:  # noqa: 
 
 
 def _is_same(one: object, other: object) -> bool:
-    """Whether two values are the same. A ``nan`` of TOML is not equal to itself in Python."""
+    """True if two values are the same. A ``nan`` of TOML is not equal to itself in Python."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):

@@ -58,7 +58,7 @@ def default_makers(cls: type) -> dict[str, Callable[[], Any] | None]:
 
 
 class _Field:
-    """What `field` says about one."""
+    """Description of one field, made by `field`."""
 
     __slots__ = ("compared", "default", "factory", "shown")
 
@@ -107,7 +107,7 @@ def _value_class(cls: type, *, frozen: bool, slots: bool, kw_only: bool, order: 
 
 
 class _StandardFields:
-    """What `dataclasses` reads of a class, made when it is first asked for.
+    """Fields of a class for `dataclasses`, made when it is first asked for.
 
     With it ``dataclasses.fields``, ``asdict``, ``astuple`` and ``replace`` take these values.
     """

@@ -43,7 +43,7 @@ def require_passable(where: str, text: str) -> str:
 
 
 def kind_of(value: object) -> str:
-    """What an error says it found: the name of the value's type, ``nothing`` for None."""
+    """Word of an error for a value: the name of the value's type, ``nothing`` for None."""
     return "nothing" if value is None else type(value).__name__
 
 

@@ -31,7 +31,7 @@ _EXPECTED = "expected one like 3.11 or v20.10.0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionManager:
-    """How one version manager lays out its folders. Roots are tried in order.
+    """Folders of one version manager. Roots are tried in order.
 
     roots     ``$NAME/...`` begins with a variable of the process, ``~/...`` with the home folder
     versions  folder of the versions below a root; ``{plugin}`` is what is installed

@@ -25,7 +25,7 @@ TERMINAL_STATUSES = frozenset(
         "released",
     }
 )
-"""What a thread's status is when it will not change any more."""
+"""Statuses of threads that will not change any more."""
 
 TIMEOUT = "timeout"
 SAFETY_S = 0.5

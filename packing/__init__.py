@@ -1,4 +1,4 @@
-"""How a checkout becomes something that runs: ``rye.pyz``, a wheel, or the checkout itself.
+"""Making of something that runs from a checkout: ``rye.pyz``, a wheel, or the checkout itself.
 
 Everything here runs on the machine that builds; nothing of it is packed. Page:
 ``docs/building.md``.

@@ -51,7 +51,7 @@ def pack(
 
 
 def _sources(tree: Path, build_time: BuildTime) -> bytes:
-    """What shiv unpacks for interpreters that no code is packed for: one zip file of all sources.
+    """Content of shiv for interpreters that no code is packed for: one zip file of all sources.
 
     One entry instead of hundreds, since every start reads the archive's directory. Stored, so that
     the one entry deflates better. Texts come first, then those that modules are compiled from.
@@ -70,7 +70,7 @@ def _sources(tree: Path, build_time: BuildTime) -> bytes:
 
 
 def _places(tree: Path, sources: bytes) -> dict[str, int]:
-    """Where the source of each module and each text begins in the file of sources, by its name."""
+    """Offset of the source of each module and each text in the file of sources, by its name."""
     with ZipFile(BytesIO(sources)) as archive:
         headers = {entry.filename: entry.header_offset for entry in archive.infolist()}
     files = {module.name: module.path for module in modules(tree)} | texts(tree)
@@ -101,7 +101,7 @@ def run_shiv(
 
 
 def _boot_parts(checkout: Path) -> Iterator[Part]:
-    """What runs first, from source; the rest is for the way that shiv takes."""
+    """Module that runs first, from source; the rest is for the way that shiv takes."""
     folder = checkout / "zipboot"
     yield Part(START, (folder / START).read_bytes(), stored=True)
     for path in sorted(folder.glob("[!_]*.py")):
@@ -110,14 +110,14 @@ def _boot_parts(checkout: Path) -> Iterator[Part]:
 
 
 def _kept_parts(shivs: ZipFile) -> Iterator[Part]:
-    """What shiv packed, in an order that does not depend on the file system."""
+    """Entries that shiv packed, in an order that does not depend on the file system."""
     for name in sorted(shivs.namelist()):
         if name != START:
             yield Part(name, shivs.read(name))
 
 
 def _compression(part: Part) -> int:
-    """How an entry is packed: the sources as LZMA, since a start never reads them."""
+    """Compression of an entry: the sources as LZMA, since a start never reads them."""
     if part.name == SOURCES:
         return ZIP_LZMA
     return ZIP_STORED if part.stored else ZIP_DEFLATED

@@ -15,7 +15,7 @@ from ryeos import __version__
 # An edit of the code may change how a bundle is signed or read.
 _SOURCES = ("bundle.ai", "lillux", "ryeos")
 _KEPT_S = 24 * 3600
-"""How long an outdated staging is left for processes that still run on it."""
+"""Time for which an outdated staging is left for processes that still run on it."""
 
 
 def staged_bundle(checkout: Path) -> Path:

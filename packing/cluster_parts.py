@@ -19,7 +19,7 @@ class ClusterError(Exception):
 
 
 class PartProcess(Protocol):
-    """What a part needs of its process: `subprocess.Popen` has it."""
+    """Process of a part: `subprocess.Popen` has it."""
 
     @property
     def pid(self) -> int:
@@ -27,7 +27,7 @@ class PartProcess(Protocol):
 
     @property
     def stderr(self) -> IO[str] | None:
-        """What it says."""
+        """Its error stream."""
 
     def poll(self) -> int | None:
         """Its exit status, None while it runs."""
@@ -78,7 +78,7 @@ class Part:
 
     @property
     def is_running(self) -> bool:
-        """Whether its process is there."""
+        """True if its process is there."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -89,7 +89,7 @@ class Part:
 
     @property
     def url(self) -> str:
-        """Where it answers."""
+        """Address that it answers at."""
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:

@@ -103,7 +103,7 @@ class ObjectStorage:
 
     @staticmethod
     def program() -> Path | None:
-        """Where versitygw is, in ``build/programs`` or on the PATH."""
+        """Path of versitygw, in ``build/programs`` or on the PATH."""
         built = ROOT / "build" / "programs" / "versitygw"
         found = str(built) if built.exists() else shutil.which("versitygw")
         return Path(found) if found else None
@@ -168,7 +168,7 @@ def postgresql_programs() -> Path:
 
 
 def _owner() -> str | None:
-    """Who PostgreSQL runs as: it refuses to be root's."""
+    """User that PostgreSQL runs as: it refuses to be root's."""
     if os.geteuid():
         return None
     names = {one.pw_name for one in pwd.getpwall()}

@@ -88,7 +88,7 @@ def _entries_of_lines(code: CodeType) -> Iterator[int]:
 
 
 def _runs_of_lines(code: CodeType) -> Iterator[tuple[int, int | None]]:
-    """How many code units (2 bytes) follow one another on one line, and the line."""
+    """Runs of code units (2 bytes) on one line: their number, and the line."""
     units, current = 0, None
     for start, end, line in code.co_lines():
         if units and line != current:
@@ -185,7 +185,7 @@ def import_late(tree: ast.Module, modules: frozenset[str]) -> None:
 
 
 def outside_functions(tree: ast.AST) -> Iterator[ast.AST]:
-    """What runs when a module is imported: all of it but the bodies of functions."""
+    """Nodes that run when a module is imported: all of it but the bodies of functions."""
     is_function = isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
     body = getattr(tree, "body", ()) if is_function else ()
     inside = body if isinstance(body, list) else (body,)
@@ -287,7 +287,7 @@ def replace_statements(
 
 
 def without_type_checking(statement: ast.stmt) -> Sequence[ast.stmt]:
-    """What is left of a statement at run time, where ``TYPE_CHECKING`` is false."""
+    """Rest of a statement at run time, where ``TYPE_CHECKING`` is false."""
     if isinstance(statement, ast.If) and is_named(statement.test, "TYPE_CHECKING"):
         return statement.orelse
     return (statement,)
@@ -330,7 +330,7 @@ _INNER: dict[type[ast.AST], tuple[str, ...]] = {
 
 
 def nodes(tree: ast.AST) -> Sequence[ast.AST]:
-    """What `ast.walk` gives, less contexts and most operators, in two fifths of the time."""
+    """The nodes of `ast.walk`, less contexts and most operators, in two fifths of the time."""
     pending = [tree]
     for node in pending:  # grows meanwhile
         for name in _INNER.get(type(node), node._fields):
@@ -343,7 +343,7 @@ def nodes(tree: ast.AST) -> Sequence[ast.AST]:
 
 
 def is_named(node: ast.expr, name: str) -> bool:
-    """Whether an expression is nothing but this name."""
+    """True if an expression is nothing but this name."""
     return isinstance(node, ast.Name) and node.id == name
 
 

@@ -83,7 +83,7 @@ def _metadata(cargo: str, workspace: Path) -> dict[str, Any]:
 
 
 def _reachable(start: str, nodes: Mapping[str, Any], packages: Mapping[str, Any]) -> frozenset[str]:
-    """What a package is made with, through any number of others."""
+    """Everything that a package is made with, through any number of others."""
     found: set[str] = set()
     waiting = [start]
     while waiting:

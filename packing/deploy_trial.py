@@ -60,7 +60,7 @@ class Root:
     own: frozenset[str]
 
     def inside(self, path: str) -> Path:
-        """Where a path of the image lies here."""
+        """Path here of a path of the image."""
         return self.folder / path.lstrip("/")
 
     def mapped(self, text: str) -> str:
@@ -141,7 +141,7 @@ def _copy(step: Step, root: Root, roots: Mapping[str, Root], cwd: Path) -> None:
 
 
 def _ignored_names(folder: str, names: list[str]) -> set[str]:
-    """What ``.dockerignore`` leaves out: at the root, or with ``**/`` anywhere."""
+    """Names that ``.dockerignore`` leaves out: at the root, or with ``**/`` anywhere."""
     is_root = Path(folder) == CHECKOUT
     patterns = [line for line in _lines(CHECKOUT / ".dockerignore") if not line.startswith("#")]
     anywhere = [pattern.removeprefix("**/") for pattern in patterns if pattern.startswith("**/")]
@@ -206,7 +206,7 @@ def _run_image(stage: Stage, root: Root, path: str) -> None:
 
 
 def _user(stage: Stage, root: Root) -> int | None:
-    """Who runs the image; None, for ourselves, where no other user can be tried here."""
+    """User that runs the image; None, for ourselves, where no other user can be tried here."""
     step = stage.last("USER")
     if step is None or os.name == "nt" or os.geteuid() != 0:
         return None

@@ -89,7 +89,7 @@ def written(sections: Mapping[str, Iterable[str]]) -> str:
 
 
 def imported(python: Path, pyz: Path, start: Start) -> set[str]:
-    """What a start of a built file imports beyond an empty zip file, its caches filled.
+    """Modules that a start of a built file imports beyond an empty zip file, its caches filled.
 
     Raises CalledProcessError when it fails.
     """

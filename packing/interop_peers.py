@@ -62,7 +62,7 @@ class Client:
     path: str = ""
 
     def run(self, *words: str, stdin: str = "", **environ: str) -> str:
-        """What a command wrote to its standard output. Raises BuildError for another status."""
+        """The standard output of a command. Raises BuildError for another status."""
         env = _environ(self.home, self.path) | environ
         return _done([*self.program, *words], self.project, env, stdin)
 

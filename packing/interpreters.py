@@ -9,7 +9,7 @@ from pathlib import Path
 
 MINORS = (11, 12, 13, 14)
 PYTHONS = Path(__file__).resolve().parents[1] / "build" / "pythons"
-"""Where `scripts/install_python_314` installs what the machine does not have."""
+"""Folder where `scripts/install_python_314` installs what the machine does not have."""
 
 # A release with the ordinary ABI (not a debug or free-threaded build) says its version.
 _SAYS_ITS_VERSION = (

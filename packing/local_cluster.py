@@ -72,7 +72,7 @@ class LocalCluster:
 
     @property
     def url(self) -> str:
-        """Where the proxy answers."""
+        """Address of the proxy."""
         return f"http://127.0.0.1:{self.proxy.port}"
 
     @property

@@ -100,7 +100,7 @@ def compiled(
     checkout: Path,
     kept: Mapping[str, Collection[str]],
 ) -> tuple[bytes, list[bytes]]:
-    """What code of an interpreter begins with, and the marshalled code of each module.
+    """The beginning of an interpreter's code, and the marshalled code of each module.
 
     Made by a fresh process of that interpreter, which sees nothing of this one's environment.
     ``kept`` are names that stay though they are types alone, by module: `wanted_by_sources`.
@@ -142,7 +142,7 @@ def wanted_by_sources(found: Sequence[Module]) -> Mapping[str, set[str]]:
 
 
 def is_from_source(module: Module) -> bool:
-    """Whether a module is packed as its source alone."""
+    """True if a module is packed as its source alone."""
     parts = module.name.split(".")
     beginnings = (".".join(parts[: end + 1]) for end in range(len(parts)))
     return not FROM_SOURCE.isdisjoint(beginnings)
@@ -155,7 +155,7 @@ def texts(tree: Path) -> dict[str, Path]:
 
 
 def text_entries(found: Mapping[str, Path], sources: Mapping[str, int]) -> Entries:
-    """Where each text begins in the file of sources, as modules that are packed as sources."""
+    """Offset of each text in the file of sources, as modules that are packed as sources."""
     entries: Entries = {}
     for name, path in found.items():
         data = path.read_bytes()
@@ -276,7 +276,7 @@ _WORDS: Mapping[type[ast.AST], str] = {
     ast.arg: "arg",
     ast.keyword: "arg",
 }
-"""Which attribute of a node of the syntax tree is a word that code has too."""
+"""Attribute of each node of the syntax tree that is a word of its code too."""
 
 
 def _words(tree: ast.Module) -> Iterator[str]:

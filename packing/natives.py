@@ -127,7 +127,7 @@ def _natives_for(checkout: Path, platform: Platform, minor: int, strip: Strip) -
 
 
 def _problem(found: Sequence[NativeFile], suffix: str) -> str:
-    """What is wrong with the modules for an interpreter with this suffix; ``""`` if nothing is."""
+    """Fault in the modules for an interpreter with this suffix; ``""`` if nothing is."""
     modules, expected = sorted(native.module for native in found), sorted(COMPILED.values())
     if modules != expected:
         return f"expected {', '.join(expected)}, found {', '.join(modules) or 'none'}"

@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def python_platform() -> str:
-    """What compiled modules have to be made for: implementation, version, system, processor."""
+    """Target of compiled modules: implementation, version, system, processor."""
     import platform
 
     suffix = str(sysconfig.get_config_var("EXT_SUFFIX") or "").rpartition(".")[0]

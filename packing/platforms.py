@@ -23,7 +23,7 @@ class Platform:
     machine: str = ""
 
     def key(self, minor: int) -> str:
-        """What the index calls an interpreter; `zipboot.launch.platform_key` says the same."""
+        """Name of an interpreter in the index; `zipboot.launch.platform_key` says the same."""
         suffix = self.suffix.format(minor=minor)
         return f"{suffix}:{self.machine}" if self.machine else suffix
 

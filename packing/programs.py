@@ -88,7 +88,7 @@ class ProgramsPart:
 
 
 def programs_part(platform: Platform | None, programs: Sequence[NativeProgram]) -> ProgramsPart:
-    """What the archive holds of the programs of a platform; nothing where there are none."""
+    """Content of the archive for the programs of a platform; nothing where there are none."""
     if platform is None or not programs:
         return ProgramsPart(b"", {})
     whole = b"".join(program.data for program in programs)
@@ -121,12 +121,12 @@ def compile_programs(checkout: Path, *, cargo: str | None = None) -> Path | None
 
 
 def target_folder(checkout: Path) -> Path:
-    """Where cargo keeps what it builds for this project."""
+    """Folder where cargo keeps what it builds for this project."""
     return checkout / "build" / "native"
 
 
 def file_name(program: str, platform: str = sys.platform) -> str:
-    """What the file of a program is called."""
+    """File name of a program."""
     return f"{program}.exe" if platform == "win32" else program
 
 
@@ -137,7 +137,7 @@ def working_cargo(cargo: str | None = None) -> str | None:
 
 
 def host_of(cargo: str) -> str:
-    """What cargo calls this machine; nothing when it does not work.
+    """Cargo's name of this machine; nothing when it does not work.
 
     The one of rustup is on the PATH of users too for whom rustup has installed nothing.
     """

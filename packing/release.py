@@ -60,7 +60,7 @@ def make_release(checkout: Path, pem_file: Path, out: Path, commands: Commands =
 def rebuild(
     checkout: Path, release: Path, public_pem_file: Path, commands: Commands = all_files
 ) -> tuple[str, ...]:
-    """What differs between a published release and a build of this checkout without its key.
+    """Differences between a published release and a build of this checkout without its key.
 
     Raises BuildError for a list of files that the key did not sign, or that is not true.
     """

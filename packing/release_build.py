@@ -88,7 +88,7 @@ def _share_downloads(repository: Path, clone: Path) -> None:
 
 
 def differences(ours: Path, theirs: Path) -> tuple[str, ...]:
-    """What differs between two folders of built files, a line each; zip files by their entries."""
+    """Differences between two folders of built files, a line each; zip files by their entries."""
     names = sorted({path.name for folder in (ours, theirs) for path in folder.iterdir()})
     return tuple(line for name in names for line in _difference(ours / name, theirs / name))
 

@@ -74,7 +74,7 @@ def _parameter(parameter: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
 
 
 def _content(message: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
-    """What a body holds, in each type that it may have."""
+    """Content of a body, in each type that it may have."""
     content = message.get("content", {})
     shown = [
         f"`{_shape(one.get('schema', {}), schemas)}`" if kind == _JSON else f"`{kind}`"

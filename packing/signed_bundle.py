@@ -30,7 +30,7 @@ _CONFIG = "config"
 
 
 class Edition(StrEnum):
-    """What a build is called by what its bundle holds."""
+    """Name of a build, by the content of its bundle."""
 
     CORE = "core"
     FULL = "full"
@@ -41,7 +41,7 @@ class Edition(StrEnum):
         return CORE_ID if self is Edition.CORE else EMBEDDED_ID
 
     def holds(self, path: PurePosixPath) -> bool:
-        """Whether a file of ``bundle.ai`` is in it; the core keeps all configuration."""
+        """True if a file of ``bundle.ai`` is in it; the core keeps all configuration."""
         kind, *below = path.parts
         return (
             self is Edition.FULL or kind == _CONFIG or PurePosixPath(*below).is_relative_to(_CORE)

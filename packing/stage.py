@@ -1,4 +1,4 @@
-"""What is packed: our sources, what is needed of the libraries, the signed bundle."""
+"""Content of the archive: our sources, what is needed of the libraries, the signed bundle."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -57,7 +57,7 @@ _INSTALLATION_NOTES = frozenset({"RECORD", "WHEEL"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """What a build packs for: interpreters by their minor version, platforms.
+    """Targets of a build: interpreters by their minor version, platforms.
 
     ``programs`` are the helper programs for the platform of the building machine, if any, and
     ``crates`` what is linked into them.
@@ -73,7 +73,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """What a build packs: modules and metadata, the signed bundle, compiled modules and programs.
+    """Content of a build: modules and metadata, the signed bundle, compiled modules and programs.
 
     ``wheels`` are where the libraries come from.
     """
@@ -116,7 +116,7 @@ def _unpack_library(wheel: Path, tree: Path) -> None:
 
 
 def copy_notes_of_shiv(tree: Path) -> None:
-    """What shiv's licence asks for: it packs its own start into the file."""
+    """Text that shiv's licence asks for: it packs its own start into the file."""
     shiv = distribution("shiv")
     for file in shiv.files or ():
         if file.parent.suffix == ".dist-info" and file.name in {"METADATA", "LICENSE"}:

@@ -1,1 +1,1 @@
-"""What runs in ``rye.pyz`` before Rye does. Page: ``docs/building.md``."""
+"""Start of ``rye.pyz``, before Rye itself. Page: ``docs/building.md``."""

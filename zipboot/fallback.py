@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FAILED = 1
 
 _CHECKED_WHEN_USED = ("_rye/cpython", "_rye/native", "_rye/bundle", SOURCES)
-"""What entries begin with that take long to read: by whom they are read, they are checked."""
+"""Beginnings of entries that take long to read: who reads them, checks them."""
 
 _archive: zipimporter | None = None
 _umask = 0o022

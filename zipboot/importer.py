@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     Entry = tuple[bool, int, int, int, bytes]
 
 STORED, DEFLATED, SOURCE = 0, 1, 2
-"""How a module is packed: its code, that deflated with `DICTIONARY`, its source in `SOURCES`."""
+"""Form of a packed module: its code, that deflated with `DICTIONARY`, its source in `SOURCES`."""
 
 SOURCES = "site-packages/rye.zip"
 """The sources of all modules, which shiv unpacks where no code is packed."""
 
 DICTIONARY = "<dictionary>"
-"""What is no module's name: the piece that deflated modules are deflated with."""
+"""A key that is no module's name: the piece that deflated modules are deflated with."""
 
 
 class CodeImporter:
@@ -132,7 +132,7 @@ class CodeImporter:
         return self._part.read(offset, size)
 
     def _end_of_sources_like(self, name: str) -> int:
-        """Where the last text ends, or the last module that is compiled from its source."""
+        """End of the last text, or of the last module that is compiled from its source."""
         is_text = "/" in name  # the names of modules have no slash
         return max(
             entry[1] + entry[2]
@@ -154,7 +154,7 @@ class CodeImporter:
         return self._root + name.replace(".", "/") + tail
 
     def is_package(self, name: str) -> bool:
-        """Whether a module is a package. Part of the inspect-loader protocol."""
+        """True if a module is a package. Part of the inspect-loader protocol."""
         return self._entries[name][0]
 
     def get_source(self, name: str) -> str | None:

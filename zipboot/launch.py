@@ -52,7 +52,7 @@ class Program:
         self.natives = Natives(self._part("native"), index["natives"].get(platform_key(), {}))
 
     def code_importer(self) -> CodeImporter:
-        """What imports the modules packed for this version of the interpreter."""
+        """Importer of the modules packed for this version of the interpreter."""
         if self._code is None:
             code, blocks = self._part("code"), self._index["blocks"]
             self._code = CodeImporter(self._file, code, self._index["modules"], blocks)
@@ -72,7 +72,7 @@ class Program:
 
     @property
     def is_written_over(self) -> bool:
-        """Whether its file holds something else by now: to start it again would run that."""
+        """True if its file holds something else by now: to start it again would run that."""
         return self._file.is_written_over
 
     @property
@@ -99,7 +99,7 @@ class Program:
         return self.bundle.restore(path)
 
     def vouches(self, path: str, data: bytes) -> bool:
-        """Whether this is the content of a file of the bundle, as it is packed."""
+        """True if this is the content of a file of the bundle, as it is packed."""
         return self.bundle.names(path, data)
 
     def programs(self) -> str | None:
@@ -272,7 +272,7 @@ def enter(running: Program) -> object:
 
 
 def wrong_setting(environ: Mapping[str, str]) -> str:
-    """What is wrong with a variable that this program's start reads; ``""`` if nothing is."""
+    """Fault in a variable that this program's start reads; ``""`` if nothing is."""
     for name, choices in SETTINGS.items():
         value = environ.get(name)
         if value and value not in choices:
@@ -281,7 +281,7 @@ def wrong_setting(environ: Mapping[str, str]) -> str:
 
 
 def platform_name() -> str:
-    """What the index calls the machine that packed programs are for; any Python will do."""
+    """Name in the index of the machine that packed programs are for; any Python will do."""
     if sys.platform == "win32":
         return "windows-" + os.environ.get("PROCESSOR_ARCHITECTURE", "").lower()
     machine = os.uname().machine
@@ -290,7 +290,7 @@ def platform_name() -> str:
 
 
 def platform_key() -> str:
-    """What the index calls this interpreter: its own suffix of extension files.
+    """Name of this interpreter in the index: its own suffix of extension files.
 
     ABI, C library and processor are all in it, but for the processor on macOS.
     """

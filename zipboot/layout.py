@@ -60,7 +60,7 @@ class Layout:
         return True
 
     def names(self, path: str, data: bytes) -> bool:
-        """Whether the archive has a file at that path with this content."""
+        """True if the archive has a file at that path with this content."""
         return path in self.files and digest_of(data) == self.files[path][3]
 
     def content(self, path: str) -> bytes:
@@ -119,7 +119,7 @@ class Layout:
             self._repair(root, self.files)
 
     def _is_unchanged(self, root: str) -> bool:
-        """Whether no folder has changed since all files were looked at: its time is the newest."""
+        """True if no folder has changed since all files were looked at: its time is the newest."""
         return 0 < self._newest_folder_ns(root) == _modified_ns(os.path.join(root, _STAMPED))
 
     def _look_at_all(self, root: str) -> None:

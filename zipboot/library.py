@@ -83,7 +83,7 @@ class _LateLoader:
     """Loader of a module of `LATE`: its spec, in `loader_state`, is used when the module is."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """What stands in for the module. Part of the loader protocol."""
+        """Stand-in for the module. Part of the loader protocol."""
         return _LateModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:

@@ -23,7 +23,7 @@ _REPEATED = 7
 
 
 def decompress(data: bytes, enough: int | None = None) -> bytes:
-    """What was packed, up to ``enough`` bytes or a few more.
+    """Content that was packed, up to ``enough`` bytes or a few more.
 
     Raises ValueError or IndexError when it is damaged.
     """
@@ -107,7 +107,7 @@ class _Lengths:
 
 
 class _Decoder:
-    """What the format calls a decoder: literals and repetitions, each by what came before it.
+    """Decoder, in the words of the format: literals and repetitions, each by what came before it.
 
     ``_state`` is one of twelve: which kinds the last four were. ``_back`` are the last four
     distances of repetitions, less one.
@@ -172,7 +172,7 @@ class _Decoder:
         return node & 0xFF
 
     def _repetition(self, position: int) -> int:
-        """How long it is, its distance put first; 0 for the end marker."""
+        """Length of a copy, its distance put first; 0 for the end marker."""
         bits, state, back = self._bits, self._state, self._back
         if not bits.bit(self._is_known, state):
             self._state = 7 if state < _REPEATED else 10

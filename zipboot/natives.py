@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     Native = tuple[str, str, int, int, int, int]
 
 ONLY_FASTER = "_yaml."
-"""How the file names begin that a Python without LZMA does without: unpacking takes too long."""
+"""Prefixes of file names that a Python without LZMA does without: unpacking takes too long."""
 
 
 def spec_of(name: str, natives: Natives) -> ModuleSpec:
@@ -121,7 +121,7 @@ def content(part: Part, native: Native) -> bytes:
 
 
 def _unpacked(packed: bytes, file_name: str) -> bytes:
-    """What was packed by LZMA; nothing when it is damaged. Raises ImportError, see `content`."""
+    """Content packed by LZMA; nothing when it is damaged. Raises ImportError, see `content`."""
     try:
         import lzma
     except ImportError:
@@ -144,7 +144,7 @@ def _unpacked_slowly(packed: bytes) -> bytes:
 
 
 def _holds(path: str, digest: str) -> bool:
-    """Whether the file is what its digest says. A link is not."""
+    """True if the file is what its digest says. A link is not."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     try:
         descriptor = os.open(path, flags)

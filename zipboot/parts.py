@@ -81,7 +81,7 @@ class Archive:
         return data
 
     def entry(self, name: str) -> tuple[int, int, int]:
-        """Where the data of an entry begin, their size, and how they are packed: 0 for not at all.
+        """Offset of an entry's data, their size, and how they are packed: 0 for not at all.
 
         From the directory that the interpreter has already read. Raises LookupError without such
         an entry, AttributeError in another Python.
@@ -96,21 +96,21 @@ class Archive:
 
     @property
     def is_written_over(self) -> bool:
-        """Whether the file was changed in place. One that is renamed over it is no such change."""
+        """True if the file was changed in place. One that is renamed over it is no such change."""
         return self._state_now() != self._state
 
     def differs(self, piece: str) -> SystemExit:
-        """What to raise when a piece is not what the index says: of another file, or damaged."""
+        """Error for a piece that is not what the index says: of another file, or damaged."""
         return self.replaced() if self._is_another() else damaged(self.path, piece)
 
     def replaced(self) -> SystemExit:
-        """What to raise when the file is not the one that was started."""
+        """Error for a file that is not the one that was started."""
         return SystemExit(
             f"rye: {self.path} was replaced by another file while it ran; start it again"
         )
 
     def _is_another(self) -> bool:
-        """Whether the file was written over before it was opened here.
+        """True if the file was written over before it was opened here.
 
         Its directory is another one then, since that has a checksum of each entry.
         """
@@ -183,11 +183,11 @@ class Part:
             self._whole = None
 
     def differs(self, piece: str) -> SystemExit:
-        """What to raise when a piece is not what the index says, see `Archive`."""
+        """Error for a piece that is not what the index says, see `Archive`."""
         return self._archive.differs(piece)
 
     def _find(self) -> None:
-        """Where the entry begins; read whole where it cannot be read in place."""
+        """Offset of the entry; read whole where it cannot be read in place."""
         try:
             self._start = self._find_in_place()
         except (LookupError, AttributeError):  # packed again by another program, another Python

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DIGEST_BYTES = 20
 _OF_OTHERS = ("approved", "path", "search", "servers", "trees")  # written by other parts of Rye
 KINDS = ("bundle", "native", "programs", "unpacked", *_OF_OTHERS)
-"""What is kept in the cache, a folder each: laid out bundles, compiled modules, programs for tools,
+"""Content of the cache, a folder each: laid out bundles, compiled modules, programs for tools,
 shiv's copies; copies of approved programs, folders in the place of some of the PATH, catalogs for
 searches, marks of MCP servers, digests of the files of projects."""
 
@@ -50,7 +50,7 @@ def cache_folder(kind: str) -> str:
 
 
 def cache_root(environ: Mapping[str, str], platform: str) -> str | None:
-    """Where this user keeps what can be made again, or None where there is no such place.
+    """Folder of this user for what can be made again, or None where there is none.
 
     ``RYE_CACHE_DIR``, else ``rye`` in ``XDG_CACHE_HOME`` or in the platform's folder for caches.
     """
@@ -128,7 +128,7 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def digest_of(data: bytes) -> str:
-    """What names a file by its content: BLAKE2b, 20 bytes, in hex."""
+    """Digest that names a file by its content: BLAKE2b, 20 bytes, in hex."""
     try:
         from _blake2 import blake2b
     except ImportError:  # another implementation of Python
@@ -173,7 +173,7 @@ def _inside(base: str, *names: str) -> str | None:
 
 
 def _is_of_another_user(folder: str) -> bool:
-    """Whether we are root in the home of a user, as with sudo.
+    """True if we are root in the home of a user, as with sudo.
 
     What root leaves there, that user can neither change nor remove.
     """

@@ -140,7 +140,7 @@ def _script_files(command: tuple[str, ...], platform: str) -> Iterator[tuple[str
 
 
 def _is_whole(target: str, files: list[tuple[str, int]]) -> bool:
-    """Whether the folder is there, ours alone, and has these files with these sizes."""
+    """True if the folder is there, ours alone, and has these files with these sizes."""
     try:
         make_private(target)
         return all(_is_program(os.path.join(target, name), size) for name, size in files)
@@ -156,7 +156,7 @@ def _is_program(path: str, size: int) -> bool:
 
 
 def _can_run_from(folder: str) -> bool:
-    """Whether the file system lets files be run."""
+    """True if the file system lets files be run."""
     if not hasattr(os, "statvfs"):
         return True
     return not os.statvfs(folder).f_flag & getattr(os, "ST_NOEXEC", 0)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 LZMA = 14
 _PROPERTIES, _DATA = 4, 9
-"""Where these begin in an entry: behind a version and a size, and the data behind both."""
+"""Offsets of these in an entry: behind a version and a size, and the data behind both."""
 _SIZE_UNKNOWN = b"\xff" * 8
 
 

@@ -247,7 +247,7 @@ def wait_for(seconds: float, cancellation: Cancellation | None) -> None:
 
 
 def _remaining_s(limit_s: float | None, started: float) -> float | None:
-    """What is left of a limit, never 0: callers ask `_is_time_for` before."""
+    """Rest of a limit, never 0: callers ask `_is_time_for` before."""
     return None if limit_s is None else max(limit_s - (monotonic() - started), 0.001)
 
 

@@ -207,7 +207,7 @@ def _translation(
 
 
 def _reason(error: BaseException) -> str:
-    """What the innermost error says: those around it repeat it with more brackets."""
+    """Text of the innermost error: those around it repeat it with more brackets."""
     if isinstance(error, NewConnectionError) and error.__cause__:
         error = error.__cause__
     while True:

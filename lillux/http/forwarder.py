@@ -39,7 +39,7 @@ PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
 
 Resolve = Callable[..., list[Any]]
-"""As `socket.getaddrinfo`."""
+"""The same as `socket.getaddrinfo`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,11 @@ class Hosts:
     is_shared: bool = False
 
     def names(self, host: str, port: int) -> bool:
-        """Whether a host and a port are named."""
+        """True if a host and a port are named."""
         return self.named == (ANYWHERE,) or any(fits(one, host, port) for one in self.named)
 
     def may_reach(self, host: str, ip: Ip) -> bool:
-        """Whether a host may have this address."""
+        """True if a host may have this address."""
         if self.is_shared and is_near(ip):
             return False
         if self.named == (ANYWHERE,):
@@ -74,7 +74,7 @@ class Hosts:
 
 
 def fits(pattern: str, host: str, port: int) -> bool:
-    """Whether ``NAME:PORT`` or ``*.NAME:PORT`` names a host and a port."""
+    """True if ``NAME:PORT`` or ``*.NAME:PORT`` names a host and a port."""
     name, _, wanted = pattern.rpartition(":")
     if wanted not in {str(port), "*"}:
         return False
@@ -192,7 +192,7 @@ class Forwarder:
             _move_both(client, server)
 
     def _is_ours(self, fields: str) -> bool:
-        """Whether a request contains the secret of this forwarder."""
+        """True if a request contains the secret of this forwarder."""
         for line in fields.split("\r\n"):
             name, _, value = line.partition(":")
             if name.strip().lower() == "proxy-authorization":

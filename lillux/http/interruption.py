@@ -68,7 +68,7 @@ class LiveSocket:
 
 
 class Interruption:
-    """What may end one exchange early. Of one thread, but for `interrupt`."""
+    """Means to end one exchange early. Of one thread, but for `interrupt`."""
 
     def __init__(self, url: str, timeout_s: float | None) -> None:
         self._url, self._timeout_s = url, timeout_s

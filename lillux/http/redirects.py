@@ -19,7 +19,7 @@ _OF_THE_BODY = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutgoingRequest:
-    """What is sent to one address."""
+    """Request to one address."""
 
     address: Address
     method: str
@@ -30,7 +30,7 @@ class OutgoingRequest:
 def redirected(
     sending: OutgoingRequest, status: int, location: str, secret_headers: frozenset[str]
 ) -> OutgoingRequest:
-    """What is sent next. Raises RedirectError for where we do not go.
+    """The next request. Raises RedirectError for where we do not go.
 
     A 303, and a 301 or 302 to a POST, become a GET without body, as browsers have it. Secret
     headers, and those whose names say so, stay with the server they were meant for, or the same

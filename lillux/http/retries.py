@@ -9,7 +9,7 @@ from lillux.values import dataclass
 
 
 class Backoff(Enum):
-    """How the waits between attempts grow."""
+    """Growth of the waits between attempts."""
 
     EXPONENTIAL = "exponential"
     """1, 2, 4, 8 ... seconds."""

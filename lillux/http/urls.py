@@ -41,7 +41,7 @@ class Address:
 
     @property
     def origin(self) -> tuple[str, str, int]:
-        """What two addresses of one server share."""
+        """Common part of addresses of one server."""
         return self.scheme, self.host, self.port
 
     @property
@@ -98,7 +98,7 @@ def parse_address(url: str) -> Address:
 
 
 def joined(base: Address, location: str) -> str:
-    """Where a redirect leads that was met at ``base``."""
+    """Address that a redirect at ``base`` leads to."""
     return urljoin(base.text, location.strip(" \t"))
 
 

@@ -60,7 +60,7 @@ class HttpServer:
 
 
 class HttpLine:
-    """What requests to one server have in common: limits, headers, and words for failures."""
+    """Common part of requests to one server: limits, headers, and words for failures."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class HttpLine:
                 limit.stop()
 
     def _limit_s(self) -> float | None:
-        """How long the answer to what is posted now may take."""
+        """Seconds that the answer to what is posted now may take."""
         left_s, server = remaining_s(self._deadline), self.server
         if not self.is_step:
             return left_s

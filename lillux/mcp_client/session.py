@@ -91,7 +91,7 @@ _ID_DIGITS = 9
 
 
 class SessionState(Enum):
-    """How far a conversation has come."""
+    """State of a conversation."""
 
     NEW = "new"
     PROBING = "probing"
@@ -103,7 +103,7 @@ class SessionState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """Which tool, and its arguments as JSON values.
+    """A tool, and its arguments as JSON values.
 
     ``requires`` gets all tools of the server, ``{"tools": [...], "truncated": bool}``, before the
     call: an error that it gives ends the conversation, and the tool is not called.
@@ -117,7 +117,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ClientInfo:
-    """Who calls."""
+    """The caller."""
 
     name: str
     version: str
@@ -160,7 +160,7 @@ CallOutcome = ToolAnswer | Refusal | InvalidAnswer | Rejection
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a message leads to: messages to send, in order, and lines for a person."""
+    """Outcome of a message: messages to send, in order, and lines for a person."""
 
     send: tuple[Message, ...] = ()
     notices: tuple[str, ...] = ()
@@ -193,24 +193,24 @@ class ClientSession:
 
     @property
     def is_modern(self) -> bool:
-        """Whether what is sent now is of the stateless revision."""
+        """True if what is sent now is of the stateless revision."""
         return self.state is SessionState.PROBING or self.version == MODERN
 
     @property
     def stage(self) -> str:
-        """What is being waited for, in words."""
+        """Name of what is waited for."""
         return (
             self._asks.method if self.state is SessionState.CALLING else "start of the conversation"
         )
 
     @property
     def step(self) -> tuple[bool, int]:
-        """How far the conversation has come; another value after every step."""
+        """Progress of the conversation: another value after every step."""
         return self.state is SessionState.CALLING, self.call_id
 
     @property
     def awaits_tool(self) -> bool:
-        """Whether the tool itself runs, which may take its time; nothing else may."""
+        """True if the tool itself runs, which may take its time; nothing else may."""
         return self.state is SessionState.CALLING and isinstance(self._asks, ToolCall)
 
     def start(self) -> Turn:
@@ -231,7 +231,7 @@ class ClientSession:
         return turn
 
     def receive(self, message: Incoming) -> Turn:
-        """What follows from a message. Whatever it is, this raises nothing."""
+        """Outcome of a message. Whatever it is, this raises nothing."""
         match message:
             case Request():
                 return Turn((_reply(message),))
@@ -272,7 +272,7 @@ class ClientSession:
         return self._end(InvalidAnswer(said))
 
     def _is_of_notification(self) -> bool:
-        """Whether an answer without an id is one to ``notifications/initialized``; once."""
+        """True if an answer without an id is one to ``notifications/initialized``; once."""
         can_be = self.state is SessionState.CALLING and self.version != MODERN
         is_first, self._was_told_of_notification = not self._was_told_of_notification, True
         return can_be and is_first

@@ -201,7 +201,7 @@ class _Exchange:
             limit_s = self._limit_s()
 
     def _limit_s(self) -> float | None:
-        """How long the next answer may take."""
+        """Seconds that the next answer may take."""
         left_s = remaining_s(self._deadline)
         if self._session.awaits_tool:
             return left_s

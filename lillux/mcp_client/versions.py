@@ -13,9 +13,9 @@ NEWEST_LEGACY = LEGACY[-1]
 KNOWN = (*LEGACY, MODERN)
 
 START_S = 20.0
-"""How long a server may take to answer anything but the call of a tool."""
+"""Seconds that a server may take to answer anything but the call of a tool."""
 PROBE_S = 5.0
-"""How long the probe waits for its answer: a server that does not know it may keep silent."""
+"""Seconds that the probe waits for its answer: a server that does not know it may keep silent."""
 START_HINT = (
     "look at what it does when it starts; a slow one gets more time by config.start_timeout"
 )
@@ -29,7 +29,7 @@ CLIENT_KEY = _META + "clientInfo"
 
 @dataclass(frozen=True, slots=True)
 class AllowedVersions:
-    """Which revisions a conversation may be held in.
+    """Revisions in which a conversation may be held.
 
     modern  whether it may be 2026-07-28
     legacy  the revision to ask for with ``initialize``; empty where that must not be tried
@@ -45,7 +45,7 @@ class AllowedVersions:
 
 
 def wanted(text: str) -> AllowedVersions:
-    """What a setting asks for: ``auto``, ``legacy``, or one revision. Raises ConfigurationError."""
+    """The choice of a setting: ``auto``, ``legacy``, or one revision. Raises ConfigurationError."""
     match text:
         case "auto":
             return AllowedVersions()

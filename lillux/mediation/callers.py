@@ -52,7 +52,7 @@ _KIN = re.compile(rb"\nTgid:\t(\d+)\n.*?\nPPid:\t(\d+)\n", re.DOTALL)
 
 
 class User(NamedTuple):
-    """What the system decides by when a thread reaches for a file."""
+    """Identity that the system decides by when a thread reaches for a file."""
 
     uid: int
     gid: int
@@ -86,7 +86,7 @@ def status_of(pid: int | str) -> Status:
 
 
 def has_signal(pid: int) -> bool:
-    """Whether a thread has a signal to handle, for which a waiting call would end. Raises OSError.
+    """True if a thread has a signal to handle, for which a waiting call would end. Raises OSError.
 
     A supervised call itself ends for no signal but one that kills.
     """

@@ -143,7 +143,7 @@ class Changes:
                 raise GoOn(one.place)
 
     def _has_names_elsewhere(self, found: int, spot: Spot) -> bool:
-        """Whether an open file may be one outside too: by a name that was not made in this run.
+        """True if an open file may be one outside too: by a name that was not made in this run.
 
         Caches of package managers, programs of the user and other projects share files that way.
         """
@@ -588,7 +588,7 @@ def _exists(spot: Spot) -> bool:
 
 
 def _required_presence(flags: int) -> bool | None:
-    """Whether a file must be there, or must not, to be opened for writing with these flags."""
+    """True if a file must be there, or must not, to be opened for writing with these flags."""
     if not flags & os.O_CREAT:
         return True
     return False if flags & os.O_EXCL else None
@@ -599,7 +599,7 @@ def _kind(spot: Spot) -> int:
 
 
 def _is_link(spot: Spot, error: OSError) -> bool:
-    """Whether a file was not opened as it is a link; with O_DIRECTORY the error is ENOTDIR."""
+    """True if a file was not opened as it is a link; with O_DIRECTORY the error is ENOTDIR."""
     return error.errno in (errno.ELOOP, errno.ENOTDIR) and stat.S_ISLNK(_kind(spot))
 
 

@@ -54,7 +54,7 @@ class MetadataChange(NamedTuple):
 
 
 def metadata_call(call: FileCall) -> MetadataChange:
-    """What a call asks for. Raises OSError."""
+    """The change that a call asks for. Raises OSError."""
     words, name = call.words, call.name
     match name:
         case "chmod" | "fchmod" | "fchmodat" | "fchmodat2":

@@ -92,7 +92,7 @@ class Way:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
     def followed(self, spot: Spot) -> Spot:
-        """Where the link at a spot leads, one step."""
+        """Spot that the link at a spot leads to, one step."""
         if spot.place.startswith("/proc/"):
             raise GoOn
         target = os.readlink(spot.name, dir_fd=spot.folder) + spot.tail

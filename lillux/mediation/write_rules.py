@@ -10,7 +10,7 @@ _SHARED = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - names, nothing is mad
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteRules:
-    """Where changes may be made, as real paths.
+    """Paths where changes may be made, as real paths.
 
     native    folders and files that Landlock allows to be written; None for any
     mediated  folders in which the supervisor makes changes
@@ -25,22 +25,22 @@ class WriteRules:
     layers: tuple[tuple[tuple[str, bool], ...], ...] = ()
 
     def mediates(self, place: str) -> bool:
-        """Whether changes at a real path are for the supervisor to make."""
+        """True if changes at a real path are for the supervisor to make."""
         return any(_is_within(place, one) for one in self.mediated) and not self.keeps(place)
 
     def keeps(self, place: str) -> bool:
-        """Whether a real path is kept, also if a file system does not mind the case of names."""
+        """True if a real path is kept, also if a file system does not mind the case of names."""
         if any(_is_within(place, one) for one in self.kept):
             return True
         folded = _folded(place)
         return any(_is_within(folded, _folded_kept(one)) for one in self.kept)
 
     def is_given(self, place: str) -> bool:
-        """Whether a real path is one of the folders themselves, or above one."""
+        """True if a real path is one of the folders themselves, or above one."""
         return any(_is_within(one, place) for one in self.mediated)
 
     def is_shared(self, place: str) -> bool:
-        """Whether others make files there too: the innermost given folder is a shared one.
+        """True if others make files there too: the innermost given folder is a shared one.
 
         The sockets of a session lie in such folders: those of ssh-agent, tmux, X11.
         """
@@ -49,11 +49,11 @@ class WriteRules:
         return any(_is_within(one, nearest) for one in _SHARED)
 
     def is_above_kept(self, place: str) -> bool:
-        """Whether something kept lies, or would lie, below a real path."""
+        """True if something kept lies, or would lie, below a real path."""
         return any(_is_within(one, place) for one in self.kept)
 
     def refuses(self, place: str) -> bool:
-        """Whether the kernel holds what is at a real path from being changed, by native rules."""
+        """True if the kernel holds what is at a real path from being changed, by native rules."""
         if self.keeps(place):
             return True
         if self.native is None or not place.startswith("/"):  # pipes have no path
@@ -65,7 +65,7 @@ class WriteRules:
         return not all(_nearest(layer, place) for layer in self.layers)
 
     def may_change(self, place: str) -> bool:
-        """Whether what is at a real path may be changed at all."""
+        """True if what is at a real path may be changed at all."""
         is_device = place.startswith("/dev/") and not place.startswith(_SHARED_MEMORY)
         if is_device or self.keeps(place):
             return False

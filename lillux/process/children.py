@@ -18,7 +18,7 @@ from lillux.process.spawn import spawn
 
 
 class ProcessTree(Protocol):
-    """What can be ended as one. Both calls return at once and never raise for what is gone."""
+    """A tree that is ended as one. Both calls return at once and never raise for what is gone."""
 
     def terminate(self) -> None:
         """Ask all of it to end."""
@@ -98,7 +98,7 @@ class Child(ProcessTree, Protocol):
     """A running child with all that descends from it, see `ProcessTree`."""
 
     def open_pump(self, stdin: Stdin, on_stdout: Sink, on_stderr: Sink) -> Pump:
-        """What moves its pipes. Raises SpawnError when the system has no means left for one."""
+        """The pump of its pipes. Raises SpawnError when the system has no means left for one."""
         ...
 
     def reap(self, limit_s: float) -> int | None:
@@ -127,7 +127,7 @@ class SpawnedChild:
         self._tree.kill()
 
     def open_pump(self, stdin: Stdin, on_stdout: Sink, on_stderr: Sink) -> Pump:
-        """What the platform does best. Raises SpawnError."""
+        """The best pump of the platform. Raises SpawnError."""
         try:
             return self._open_pump(self._process, stdin, on_stdout, on_stderr)
         except (OSError, RuntimeError) as error:  # no more descriptors, or threads, to be had

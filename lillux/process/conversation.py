@@ -32,12 +32,12 @@ class Conversation:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the child has ended and everything it wrote was handed over."""
+        """True if the child has ended and everything it wrote was handed over."""
         return self._pump.has_exited and self._pump.is_drained
 
     @property
     def has_exited(self) -> bool:
-        """Whether the child has ended; what it wrote last may still be on its way."""
+        """True if the child has ended; what it wrote last may still be on its way."""
         return self._pump.has_exited
 
     def send(self, data: bytes) -> None:

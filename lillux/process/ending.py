@@ -103,7 +103,7 @@ class _EndTarget:
         return True
 
     def is_gone(self) -> bool:
-        """Whether nothing of it runs any more."""
+        """True if nothing of it runs any more."""
         if self._is_group and _has_members(self._pid, self._platform):
             return False
         if self._handle is not None:
@@ -126,7 +126,7 @@ class _EndTarget:
 
 @contextmanager
 def _target(pid: int, token: str, *, tree: bool, platform: str) -> Iterator[_EndTarget | None]:
-    """What to end; None where nothing of that name runs."""
+    """Target to end; None where nothing of that name runs."""
     with ExitStack() as opened:
         # (1) Hold the process that has the number now, (2) then check that it is the right one.
         try:
@@ -172,7 +172,7 @@ def _leads_group(pid: int) -> bool:
 
 
 def _has_members(group: int, platform: str) -> bool:
-    """Whether a process of the group runs; zombies, which a signal still finds, do not count."""
+    """True if a process of the group runs; zombies, which a signal still finds, do not count."""
     if platform != "linux":
         return _answers_to_signals(group)
     with os.scandir("/proc") as entries:

@@ -112,7 +112,7 @@ SEALED_PATH = "/dev/fd/rye-sealed-source"
 
 
 def can_seal(platform: str) -> bool:
-    """Whether the system has files without a name that cannot be changed any more."""
+    """True if the system has files without a name that cannot be changed any more."""
     return platform == "linux" and hasattr(os, "memfd_create")
 
 
@@ -140,13 +140,13 @@ class CapturedStream:
 
     @property
     def truncated(self) -> bool:
-        """Whether more was written than was kept."""
+        """True if more was written than was kept."""
         return self.left_out_bytes > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a command that was started.
+    """Outcome of a command that was started.
 
     Either ``exit_code`` or ``signal`` (a number, see `signal_name`) is set. Both are None in two
     cases only: it was cancelled before it began, or not even KILL could end it (a program that
@@ -218,7 +218,7 @@ class BoundedCapture:
             del self._tail[: max(0, len(self._tail) - self._max_tail)]
 
     def captured(self) -> CapturedStream:
-        """What was kept so far, with a marker line where something was left out."""
+        """Text that was kept so far, with a marker line where something was left out."""
         left_out = self._total_bytes - len(self._head) - len(self._tail)
         marker = b"\n... [%d bytes left out] ...\n" % left_out if left_out else b""
         return CapturedStream(

@@ -11,7 +11,7 @@ CHUNK_BYTES = 64 * 1024
 
 
 class PipedProcess(Protocol):
-    """What has the pipes: a `subprocess.Popen`, or something like one."""
+    """Owner of the pipes: a `subprocess.Popen`, or something like one."""
 
     pid: int
     stdin: IO[bytes] | None
@@ -28,12 +28,12 @@ class Pump(Protocol):
 
     @property
     def has_exited(self) -> bool:
-        """Whether the child has ended; its descendants may live on."""
+        """True if the child has ended; its descendants may live on."""
         ...
 
     @property
     def is_drained(self) -> bool:
-        """Whether both output pipes were read to their end."""
+        """True if both output pipes were read to their end."""
         ...
 
     def wait(self, timeout_s: float | None) -> None:

@@ -13,7 +13,7 @@ from lillux.process.pipes import CHUNK_BYTES, OpenPump, PipedProcess, Sink, Stdi
 
 
 def pump_for(platform: str = sys.platform) -> OpenPump:
-    """How pipes are moved there: ``open_pump(process, stdin, on_stdout, on_stderr)``."""
+    """The pump for a platform: ``open_pump(process, stdin, on_stdout, on_stderr)``."""
     if platform == "win32":  # whose pipes cannot be waited for together
         from lillux.process.thread_pump import ThreadPump
 
@@ -72,12 +72,12 @@ class SelectorPump:
 
     @property
     def has_exited(self) -> bool:
-        """Whether the child has ended."""
+        """True if the child has ended."""
         return self._has_exited
 
     @property
     def is_drained(self) -> bool:
-        """Whether both outputs were read to their end."""
+        """True if both outputs were read to their end."""
         return self._open_outputs == 0
 
     def wait(self, timeout_s: float | None) -> None:

@@ -157,7 +157,7 @@ def start_confined(
     start: "Callable[[], subprocess.Popen[bytes]]",
     on_attempt: "OnAttempt | None" = None,
 ) -> "subprocess.Popen[bytes]":
-    """What ``start`` gives, called by a thread of its own that has given up these rights.
+    """The result of ``start``, called by a thread of its own that has given up these rights.
 
     Landlock and seccomp hold for a thread and what it starts; this process continues as it was. A
     supervisor is no child of that thread, so it is started from here.
@@ -320,7 +320,7 @@ def spawn_error(command: Command, path: str, error: OSError) -> LilluxError:
 
 
 def _objection(file: Path, error: OSError) -> tuple[str, str]:
-    """What the system has against a file that exists, and how to fix it."""
+    """Reason why the system refuses a file that exists, and how to fix it."""
     if file.is_dir():
         return "expected an executable file, found a directory", ""
     match error.errno:

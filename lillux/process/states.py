@@ -15,7 +15,7 @@ from lillux.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ProcessState:
-    """What the system shows of a process.
+    """State of a process as the system shows it.
 
     ended        it is a zombie: it did end, and its parent has not noticed
     start_token  when it began, in the system's own words; ``""`` when it does not say
@@ -44,7 +44,7 @@ def start_token(pid: int, *, platform: str = sys.platform) -> str:
 
 
 def is_alive(pid: int, token: str = "", *, platform: str = sys.platform) -> bool:
-    """Whether the process runs; with a token, whether it is the one that began then.
+    """True if the process runs; with a token, whether it is the one that began then.
 
     A process of another user runs like any other, a zombie does not.
     """
@@ -55,7 +55,7 @@ def is_alive(pid: int, token: str = "", *, platform: str = sys.platform) -> bool
 
 
 def process_state(pid: int, platform: str) -> ProcessState | None:
-    """What the system shows of a process, or None."""
+    """State of a process as the system shows it, or None."""
     if not 0 < pid <= _LONGEST_PID:
         return None
     if platform == "win32":
@@ -104,7 +104,7 @@ def _ask_ps(pid: int) -> ProcessState | None:
 
 
 def windows_process_state(pid: int) -> ProcessState | None:
-    """What the system shows of a process."""
+    """State of a process as the system shows it."""
     try:
         with process_handle(pid) as handle:
             if handle is None:

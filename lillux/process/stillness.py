@@ -42,7 +42,7 @@ File = tuple[int, int, int]
 
 @cache
 def can_stop() -> bool:
-    """Whether this system shows the children of a process, and holds it by a descriptor."""
+    """True if this system shows the children of a process, and holds it by a descriptor."""
     own = f"/proc/self/task/{os.getpid()}/children"
     return sys.platform == "linux" and hasattr(os, "pidfd_open") and os.path.exists(own)  # noqa: PTH110
 
@@ -101,7 +101,7 @@ class Stoppable:
         return is_asleep and before == self._runs() != b"0"
 
     def _runs(self) -> bytes:
-        """How often its first thread was given a processor; 0 where the system does not count."""
+        """Times that its first thread was given a processor; 0 where the system does not count."""
         return _text(f"/proc/{self.pid}/schedstat").split()[2]
 
     def _state(self) -> bytes:
@@ -126,7 +126,7 @@ class Stoppable:
 
 
 def maps_files(pid: int, harmless: AbstractSet[File] = frozenset()) -> bool:
-    """Whether a process can write to a file through its memory. Raises OSError."""
+    """True if a process can write to a file through its memory. Raises OSError."""
     mapped = shared_files(pid) - harmless
     if not mapped:
         return False

@@ -41,12 +41,12 @@ class ThreadPump:
 
     @property
     def has_exited(self) -> bool:
-        """Whether the child has ended."""
+        """True if the child has ended."""
         return self._has_exited
 
     @property
     def is_drained(self) -> bool:
-        """Whether both outputs were read to their end, and the input was let go of."""
+        """True if both outputs were read to their end, and the input was let go of."""
         return self._busy_pipes == 0
 
     def wait(self, timeout_s: float | None) -> None:

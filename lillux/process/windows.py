@@ -47,7 +47,7 @@ def process_handle(pid: int, access: int = _QUERY_LIMITED | _SYNCHRONIZE) -> Ite
 
 
 def has_ended(handle: Any, within_s: float) -> bool:  # noqa: ANN401 - as above
-    """Whether the process ended, or does so within the time."""
+    """True if the process ended, or does so within the time."""
     return bool(_kernel32().WaitForSingleObject(handle, round(within_s * 1000)) == _SIGNALED)
 
 

@@ -67,7 +67,7 @@ class Unanswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Who is asked, from what a thread froze of a provider."""
+    """The endpoint to ask, from what a thread froze of a provider."""
 
     url: str
     headers: Mapping[str, str]
@@ -195,7 +195,7 @@ def _refused(endpoint: Endpoint, stream: HttpStream, hidden: Redaction) -> Unans
 
 
 def _broken(error: HttpClientError, reading: _Reading) -> Unanswered:
-    """What the connection did. A request may have arrived although no byte came back."""
+    """The failure of the connection. A request may have arrived although no byte came back."""
     if isinstance(error, ExchangeCancelledError):
         return Unanswered(
             error=error,

@@ -279,7 +279,7 @@ def described_answer(answer: Answer) -> dict[str, Any]:
 
 
 def answer_facts(said: Mapping[str, Any]) -> dict[str, Any]:
-    """What an event says of an answer, as `described_answer` has it; nothing where it has none."""
+    """The answer in an event, as `described_answer` has it; nothing where it has none."""
     return {name: said[name] for name in _ANSWER_FACTS} if "blocks" in said else {}
 
 

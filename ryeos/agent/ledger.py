@@ -55,7 +55,7 @@ another in one write."""
 
 @dataclass(frozen=True, slots=True)
 class _Day:
-    """What the lines of the ledger come to.
+    """The sums of the lines of the ledger.
 
     later   what calls of days that are still to come were charged, by date
     number  of the newest reservation
@@ -72,7 +72,7 @@ class _Day:
 
     @property
     def charged(self) -> int:
-        """What was spent, and what is held back."""
+        """The amount that was spent, and what is held back."""
         return self.spent + sum(self.open.values())
 
     def on(self, date: str) -> "_Day":
@@ -292,12 +292,12 @@ class Ledger:
 
 
 def _digest(said: dict[str, Any]) -> str:
-    """What the signature of a line is over: no digest of any file, so it signs nothing else."""
+    """The digest that the signature of a line is over: of no file, so it signs nothing else."""
     return sha256_hex(_PURPOSE + canonical_json(said))
 
 
 class GrantedLedger:
-    """What a node granted a thread and its children, out of the user's day in its database.
+    """A node's grant to a thread and its children, out of the user's day in its database.
 
     It lives as long as the process that carries the thread out, which tells the node afterwards
     what was ``charged``.
@@ -337,7 +337,7 @@ class GrantedLedger:
 
     @property
     def charged(self) -> int:
-        """What the calls cost, and what is held back.
+        """The cost of the calls, and what is held back.
 
         More than was granted where a provider billed more than was reserved.
         """

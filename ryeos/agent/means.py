@@ -32,7 +32,7 @@ class Tools(Protocol):
     """Decides calls of tools."""
 
     def decide(self, call: ToolCall, thread: AgentThread) -> "Planned | ToolResult":
-        """What a call means; an error result for the model where it means nothing allowed."""
+        """The meaning of a call; an error result for the model where it means nothing allowed."""
 
 
 class Model(Protocol):
@@ -53,11 +53,11 @@ class Model(Protocol):
         """Send them once. Raises RyeError for a credential that cannot be had."""
 
     def tries(self, frozen: Mapping[str, Any]) -> int:
-        """How often a call is sent at most."""
+        """The most times that a call is sent."""
 
 
 class DayLedger(Protocol):
-    """What all threads of a user may spend on one day."""
+    """The most that all threads of a user may spend on one day."""
 
     def left(self) -> int:
         """Nano-dollars."""
@@ -81,7 +81,7 @@ class CallReceipts(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
-    """What a thread works with.
+    """The means of a thread.
 
     now     seconds of a clock that never goes back
     wait    waits so many seconds, or less when cancelled

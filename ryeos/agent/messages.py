@@ -32,7 +32,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """What came of one call. ``call_id`` and ``name`` are those of the call."""
+    """The outcome of one call. ``call_id`` and ``name`` are those of the call."""
 
     call_id: str
     name: str

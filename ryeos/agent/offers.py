@@ -37,7 +37,7 @@ def offered(
     grants: Sequence[Capabilities],
     outputs: Mapping[str, Mapping[str, Any]],
 ) -> Offered:
-    """What a model is offered: each item by itself where they are few, else the three verbs (None).
+    """Offers to a model: each item by itself where they are few, else the three verbs (None).
 
     ``outputs`` are the declared ones, by name: with any, the model ends with `directive_return`.
     """

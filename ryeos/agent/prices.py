@@ -23,7 +23,7 @@ _DECIMAL = pattern(r"([0-9]{1,12})(?:\.([0-9]{1,30}))?")
 
 
 class ReportedUsage(Protocol):
-    """What a provider says that a call used; None is missing, negative or no number.
+    """A provider's figures of a call; None is missing, negative or no number.
 
     ``input_tokens`` are those that were neither read from a cache nor written to one.
     """
@@ -51,7 +51,7 @@ class ReportedUsage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What one token costs, in millionths of a nano-dollar."""
+    """The price of one token, in millionths of a nano-dollar."""
 
     input: int = 0
     output: int = 0
@@ -130,7 +130,7 @@ def input_of(usage: ReportedUsage) -> int:
 
 
 def is_believable(usage: ReportedUsage | None) -> bool:
-    """Whether a report can be settled by: no figure is missing or negative, neither sum is 0."""
+    """True if a report can be settled by: no figure is missing or negative, neither sum is 0."""
     if usage is None or usage.input_tokens is None or usage.output_tokens is None:
         return False
     counts = (

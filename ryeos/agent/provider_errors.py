@@ -180,7 +180,7 @@ _FULL_WORDS = pattern(
 
 
 def _error_object(said: object) -> Mapping[str, Any]:
-    """What describes the error, in any of the shapes in which errors come.
+    """The description of the error, in any of the shapes in which errors come.
 
     ``{"error": {"type", "code", "message"}}``, that in a list (Gemini), ``{"error": "words"}``,
     ``{"message"}`` or ``{"detail"}`` at the top, or no JSON at all.

@@ -45,7 +45,7 @@ _DATED = pattern(r"(.+?)-(?:20[0-9]{6}|20[0-9]{2}-[0-9]{2}-[0-9]{2}|latest)")
 
 
 def file_problems(relative: str, values: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with a file of this path below ``config``; nothing for one that is not ours."""
+    """Problems of a file of this path below ``config``; none for one that is not ours."""
     schema = _schema_of(relative)
     if schema is not None:
         yield from _problems(relative, values, schema)
@@ -89,7 +89,7 @@ class Model:
 
     @property
     def name(self) -> str:
-        """As configuration and headers name it."""
+        """Its name in configuration and headers."""
         return f"{self.provider}/{self.id}"
 
 
@@ -135,7 +135,7 @@ class Provider:
         )
 
     def _listed(self, model_id: str) -> Mapping[str, Any]:
-        """What the list of prices says; a dated name costs what the one without a date does."""
+        """The price in the list; a dated name costs what the one without a date does."""
         found = self.prices.get(model_id)
         dated = None if found else _DATED.fullmatch(model_id)
         return found or (self.prices.get(dated[1]) if dated else None) or {}
@@ -192,7 +192,7 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What agent.yaml says.
+    """The content of agent.yaml.
 
     daily          the nano-dollars of a day
     ceiling_files  the file that each ceiling is from
@@ -263,7 +263,7 @@ class Providers:
         return self._merged(f"{PRICES}/{name}.yaml", PRICES_SCHEMA, _by_model)
 
     def settings(self) -> Settings:
-        """What agent.yaml says; of user space over the bundle's. Raises RyeError `CONFIG_ERROR`."""
+        """Content of agent.yaml, user space's over the bundle's. Raises RyeError `CONFIG_ERROR`."""
         layers = self._layers(AGENT_PATH, AGENT_SCHEMA)
         files = {name: str(one.path) for one in layers for name in one.values.get("ceilings") or ()}
         return replace(_settings(merge_layers(layers), AGENT_PATH), ceiling_files=files)

@@ -29,7 +29,7 @@ held by this: a worst case counts a token for each byte."""
 
 
 class Amounts(NamedTuple):
-    """What was used, or is held back: of each limit that is divided between parent and children.
+    """The amounts used or held back: of each limit that is divided between parent and children.
 
     Time passes for both at once, and a generation is not used up.
     """
@@ -73,14 +73,14 @@ class Worst(NamedTuple):
 
 
 class Reservation(NamedTuple):
-    """What is held back for one call, until it is settled."""
+    """The amounts held back for one call, until it is settled."""
 
     number: int
     worst: Worst
 
     @property
     def amounts(self) -> Amounts:
-        """What that is of a purse."""
+        """The amounts of a purse for these."""
         sent, answered = self.worst.input_tokens, self.worst.output_tokens
         return _used_by_call(sent, answered, self.worst.spend)
 
@@ -94,7 +94,7 @@ class Child(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purse:
-    """What a thread may use, what it used, and what is held back for calls and children."""
+    """The limits of a thread, what it used, and what is held back for calls and children."""
 
     limits: Limits
     used: Amounts = _NOTHING
@@ -104,7 +104,7 @@ class Purse:
     next_number: int = 1
 
     def left_of(self, name: str) -> int:
-        """How much of a limit is neither used nor held back. Never negative."""
+        """The part of a limit that is neither used nor held back. Never negative."""
         limit = self.limits.of(name)
         if name == "depth":
             return limit
@@ -118,7 +118,7 @@ class Purse:
         return max(limit - taken, 0)
 
     def left(self, today: int | None = None) -> str:
-        """What is left, in one short line for the model.
+        """The rest of the limits, in one short line for the model.
 
         ``today`` are the nano-dollars that are left for today, which count where they are less.
         """
@@ -265,7 +265,7 @@ def limit_error(name: str, problem: str) -> RyeError:
 
 
 def _used_by_call(sent: int, answered: int, spend: int) -> Amounts:
-    """What one call of the model uses."""
+    """The use of one call of the model."""
     return Amounts(
         turns=1,
         tokens=sent + answered,

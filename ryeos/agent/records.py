@@ -1,4 +1,4 @@
-"""Where threads are kept: a folder for each in user space, with its journal, results and orders.
+"""Records of threads: a folder for each in user space, with its journal, results and orders.
 
 ``~/.ai/state/agent/threads/ID/`` is out of reach of everything that Rye confined. The project's
 registry and transcripts are views of it, and decide nothing.
@@ -70,7 +70,7 @@ class AgentRecords:
         self._key, self._clock = key, clock
 
     def has(self, thread_id: str) -> bool:
-        """Whether there is a journal of this id."""
+        """True if there is a journal of this id."""
         with suppress(LilluxError):  # ids of tools in the background may have a slash
             return (self.folder_of(thread_id) / JOURNAL).is_file()
         return False
@@ -82,7 +82,7 @@ class AgentRecords:
         return tuple(sorted(one.name for one in self.folder.iterdir() if self.has(one.name)))
 
     def links(self) -> tuple[Path, ...]:
-        """What stands among the threads and leads elsewhere, sorted: no thread, and not ours."""
+        """Links among the threads that lead elsewhere, sorted: no thread, and not ours."""
         if not self.folder.is_dir():
             return ()
         return tuple(sorted(one for one in self.folder.iterdir() if _leads_elsewhere(one)))
@@ -133,7 +133,7 @@ class AgentRecords:
         return self._read(thread_id)[0]
 
     def settled_events(self, thread_id: str) -> tuple[LoggedEvent, ...] | None:
-        """As `events`; None while a line is being written by the process that runs the thread."""
+        """The `events`; None while a line is being written by the process that runs the thread."""
         try:
             return self.events(thread_id)
         except LilluxError:
@@ -181,7 +181,7 @@ class AgentRecords:
         return tuple(events), end
 
     def _verified(self, path: Path, data: bytes, thread_id: str) -> ReadTranscript:
-        """What stands in a journal, or in the first lines of one. Raises as `events`."""
+        """The events of a journal, or of the first lines of one. Raises as `events`."""
         try:
             return parse_transcript(data, str(path), thread_id, self._trusted)
         except RyeError as error:
@@ -204,7 +204,7 @@ class AgentRecords:
         return self._first_event(path, data, thread_id) if data else None
 
     def beginning_in(self, thread_id: str, project: str | None) -> LoggedEvent | None:
-        """As `beginning`; None, too, for a thread of another project, which costs little."""
+        """The `beginning`; None, too, for a thread of another project, which costs little."""
         path = self.folder_of(thread_id) / JOURNAL
         data = _first_lines(path, 2)
         if canonical_json({"project": project})[1:-1] not in data:
@@ -258,7 +258,7 @@ class AgentRecords:
             return self._clock().timestamp()
 
     def is_running(self, thread_id: str) -> bool:
-        """Whether a process holds the thread at this moment."""
+        """True if a process holds the thread at this moment."""
         try:
             _lock(self.folder_of(thread_id), thread_id, 0.0).__exit__(None, None, None)
         except RyeError:
@@ -390,7 +390,7 @@ class AgentRecords:
         write_atomic(self.folder_of(thread_id) / APART, b"", mode=0o600)
 
     def is_apart(self, thread_id: str) -> bool:
-        """Whether a person went on with it, and its graph has not had its result since."""
+        """True if a person went on with it, and its graph has not had its result since."""
         return (self.folder_of(thread_id) / APART).exists()
 
     def take_back(self, thread_id: str) -> None:
@@ -398,7 +398,7 @@ class AgentRecords:
         (self.folder_of(thread_id) / APART).unlink(missing_ok=True)
 
     def has_transcript(self, thread_id: str) -> bool:
-        """Whether the thread has ended and left its page."""
+        """True if the thread has ended and left its page."""
         from ryeos.agent.transcript import FILE
 
         return (self.folder_of(thread_id) / FILE).is_file()
@@ -505,7 +505,7 @@ class Journal:
         return number
 
     def has_order(self, name: str) -> bool:
-        """Whether an order of this name waits. It stays; the loop says why none can be read."""
+        """True if an order of this name waits. It stays; the loop says why none can be read."""
         with suppress(OSError):
             return any(path.suffix == f".{name}" for path in (self.folder / ORDERS).iterdir())
         return False
@@ -556,7 +556,7 @@ def _first_lines(path: Path, count: int) -> bytes:
 
 
 def _leads_elsewhere(path: Path) -> bool:
-    """Whether a link or a junction is there."""
+    """True if a link or a junction is there."""
     try:
         return is_link(path.lstat())
     except OSError:

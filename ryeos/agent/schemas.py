@@ -22,7 +22,7 @@ _REMARKS = frozenset({"$schema", "$id", "$comment", "$anchor"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaRules:
-    """What a provider does not accept.
+    """The limits of schemas that a provider accepts.
 
     root                   ``merge``: no `oneOf`, `anyOf`, `allOf`, `$ref` at the root
     additional_properties  ``demand``: false at each object; ``refuse``: never; else as it is
@@ -206,7 +206,7 @@ class _Bending:
             bent["required"] = [name for name in bent["required"] if name in declared]
 
     def _inline(self, schema: Schema) -> object:
-        """What a reference names, in its place; one that leads back to itself allows anything."""
+        """A reference's target in its place; one that leads back to itself allows anything."""
         ref = schema["$ref"]
         rest = {key: value for key, value in schema.items() if key != "$ref"}
         target = _target(ref, self._document)
@@ -235,7 +235,7 @@ _REPLACED: Mapping[str, Any] = {
 
 
 def _is_remark(keyword: str) -> bool:
-    """Whether a keyword says nothing of the value to anyone but us."""
+    """True if a keyword says nothing of the value to anyone but us."""
     return keyword in _REMARKS or keyword.startswith("x-")
 
 

@@ -74,7 +74,7 @@ as the time grew by so large a part. A kill takes no more than that from what co
 _ROOM = 4
 """So large a part of a window, or the most that a model writes, is kept free for an answer."""
 _WORTH_SHORTENING = 10
-"""What can be made shorter is at least so large a part of the window."""
+"""The part of the window that is worth making shorter, at least."""
 _MAX_PAUSES = 10
 _STOPPING = "LIMIT_"
 _KEPT_TURNS = 2
@@ -91,7 +91,7 @@ NOT_RUN = "not run"
 _CUT = frozenset({End.MAX_TOKENS, End.CONTEXT_FULL})
 """Calls of an answer that ended so may not be whole."""
 _Decided = tuple[Planned | ToolResult, bool]
-"""What becomes of a call, and whether it began before a kill."""
+"""A decided call, and whether it began before a kill."""
 
 
 class ThreadLoop:
@@ -302,7 +302,7 @@ class ThreadLoop:
         return True
 
     def _pause_s(self, tries: int) -> float:
-        """How long to leave a provider alone after so many tries: ever longer, never the same."""
+        """The time to leave a provider alone after so many tries: ever longer, never the same."""
         longest: float = min(_FIRST_WAIT_S * 2 ** max(tries - 1, 0), _LONGEST_WAIT_S)
         return longest * (0.5 + self._means.jitter() / 2)
 
@@ -332,7 +332,7 @@ class ThreadLoop:
             raise over.limit_error("duration_s", 1)
 
     def _fills_window(self, thread: AgentThread) -> bool:
-        """Whether the next request leaves no room for an answer, and has room without what is old.
+        """True if the next request leaves no room for an answer, and has room without what is old.
 
         Some servers cut the beginning off instead of refusing: the directive would be forgotten.
         """
@@ -521,7 +521,7 @@ class ThreadLoop:
     # (10): the end
 
     def _ended_by_answer(self) -> Ended | None:
-        """What an answer without calls means."""
+        """The end that an answer without calls means."""
         thread = self._journal.thread
         answer = thread.last_answer
         if answer is None or answer.calls:

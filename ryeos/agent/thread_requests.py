@@ -36,12 +36,12 @@ def request_of(
 
 
 def window_of(frozen: Mapping[str, Any]) -> int:
-    """How many tokens a request and its answer may be together; 0 where that is not known."""
+    """The most tokens of a request and its answer together; 0 where that is not known."""
     return int(frozen.get("context") or 0)
 
 
 def next_call(request: Request, body: bytes, new_entries: int, last: Usage | None) -> NextCall:
-    """What is known of a call, ``new_entries`` of its history being new since the last one."""
+    """The facts of a call, ``new_entries`` of its history being new since the last one."""
     history = request.history
     new, pictures = history[len(history) - new_entries :], _pictures(history)
     return NextCall(
@@ -55,7 +55,7 @@ def next_call(request: Request, body: bytes, new_entries: int, last: Usage | Non
 
 
 def as_text(history: Sequence[Entry]) -> str:
-    """What was said, as a text for a model that did not say it."""
+    """The history as a text, for a model that did not say it."""
     parts = []
     for entry in history:
         match entry:
@@ -88,7 +88,7 @@ def _escaped_size(text: str) -> int:
 
 
 def _pictures(entries: Sequence[Entry]) -> tuple[int, int]:
-    """How many pictures are in them, and the bytes of their base64."""
+    """The number of pictures in them, and the bytes of their base64."""
     found = [
         len(picture.data)
         for entry in entries
@@ -100,7 +100,7 @@ def _pictures(entries: Sequence[Entry]) -> tuple[int, int]:
 
 
 def times_before(history: Sequence[Entry], call: ToolCall, result: ToolResult) -> int:
-    """How often the same call gave the same result right before, in a row."""
+    """The number of times that the same call gave the same result right before, in a row."""
     times = 0
     same = (call.name, call.arguments, _bare(result.text))
     for answer, results in _turns_backwards(history):
@@ -130,7 +130,7 @@ def _bare(text: str) -> str:
 
 
 def pauses_at_end(history: Sequence[Entry]) -> int:
-    """How many answers at the end paused, one after another."""
+    """The number of answers at the end that paused, one after another."""
     count = 0
     for entry in reversed(history):
         if not (isinstance(entry, Answer) and entry.end is End.PAUSED):

@@ -18,7 +18,7 @@ ACTIVE = "active"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """What a thread was started with, and keeps: the prefix of every request is made of it.
+    """The start of a thread, which it keeps: the prefix of every request is made of it.
 
     item      the reference of the directive, ``integrity`` its digest
     models    the frozen providers with their models (`ryeos.agent.providers.Provider.frozen`): the
@@ -100,7 +100,7 @@ def start_of(said: Mapping[str, Any]) -> Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a thread ended. ``code`` and ``error`` say why it did not complete.
+    """The end of a thread. ``code`` and ``error`` say why it did not complete.
 
     ``wait_s``: how long its provider wants to be left alone, where the thread has less time.
     """

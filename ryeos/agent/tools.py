@@ -25,7 +25,7 @@ from ryeos.items.errors import ONLY_FAILED, RyeError
 from ryeos.items.refs import Kind, parse_reference
 
 MAX_FLAT = 24
-"""Where so many items or fewer are permitted, each is a tool of its own."""
+"""The most permitted items that are each a tool of their own."""
 MAX_RESULT = 8_000
 """Characters of a result that a model gets at once; `load` of its address gives the rest."""
 MAX_PICTURES = 4
@@ -35,7 +35,7 @@ _PICTURE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"
 
 
 class Items(Protocol):
-    """What the workspace tells of items."""
+    """The facts that the workspace has of items."""
 
     def facts(self, reference: str) -> "ItemFacts":
         """Raises what finding and verifying it raises."""
@@ -51,7 +51,7 @@ class Items(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemFacts:
-    """What decides how a call runs. ``only_reads``: neither writes, network nor programs."""
+    """Facts that decide how a call runs. ``only_reads``: neither writes, network nor programs."""
 
     reference: str
     only_reads: bool = False
@@ -60,7 +60,7 @@ class ItemFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """Where long results are: ``write`` keeps one and gives its number, ``read`` gives it."""
+    """The store of long results: ``write`` keeps one and gives its number, ``read`` gives it."""
 
     write: Callable[[str], int]
     read: Callable[[str, int], str]
@@ -214,7 +214,7 @@ class ThreadTools:
 
 
 def address_of(thread_id: str, number: int) -> str:
-    """Where a model finds a long result."""
+    """The address of a long result, for a model."""
     return f"rye://thread/{thread_id}/result/{number}"
 
 
@@ -280,7 +280,7 @@ def _picture_of(value: Mapping[str, Any]) -> Picture | None:
 
 
 def _unknown_tool(name: str, offered_names: Sequence[str]) -> str:
-    """What a model hears of a tool that it was not offered."""
+    """The text for a model about a tool that it was not offered."""
     problem = f"no tool {name[:80]!r}"
     if not offered_names:
         return f"{problem}: there are no tools here, so answer without one"

@@ -18,7 +18,7 @@ MAX_TOKENS = 10**12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageRules:
-    """Where each figure stands in the provider's usage object, as a path like ``details.cached``.
+    """The path of each figure in the provider's usage object, like ``details.cached``.
 
     includes_cached  the input counts what was read from a cache or written to one
     cache_write      all that was written to a cache, that for an hour included

@@ -16,7 +16,7 @@ from ryeos.items.errors import RyeError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextCall:
-    """What is known of a call before it is made.
+    """The facts of a call before it is made.
 
     last           what the provider reported for the last turn; None before the first
     new_bytes      the bytes that are new since then, without those of pictures

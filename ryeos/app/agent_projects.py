@@ -53,7 +53,7 @@ def without_home(context: Context) -> Context:
 
 
 def valid_pattern(pattern: object) -> bool:
-    """Whether policy may say this: an absolute path, or one that begins with ``~/``."""
+    """True if policy may say this: an absolute path, or one that begins with ``~/``."""
     return isinstance(pattern, str) and (pattern.startswith("~/") or Path(pattern).is_absolute())
 
 
@@ -70,7 +70,7 @@ def _is_same(one: Path, other: Path) -> bool:
 
 
 def _is_for(pattern: str, path: Path, env: Mapping[str, str]) -> bool:
-    """Whether a pattern means a folder; links before its first wildcard are followed."""
+    """True if a pattern means a folder; links before its first wildcard are followed."""
     if pattern.startswith("~/"):
         pattern = env.get("HOME", "") + pattern[1:]
     parts = Path(pattern).parts

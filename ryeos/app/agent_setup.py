@@ -70,7 +70,7 @@ def cheap_model(provider: Provider, providers: Providers) -> Model:
 
 
 def is_local(provider: Provider) -> bool:
-    """Whether it is a server of this machine that needs no key."""
+    """True if it is a server of this machine that needs no key."""
     return not provider.credential and is_loopback(parse_address(provider.base_url).host)
 
 
@@ -124,7 +124,7 @@ def model_of_server(provider: Provider, ids: Sequence[str], wanted: str) -> Mode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """What came of the call. ``spend`` are nano-dollars."""
+    """The outcome of the call. ``spend`` are nano-dollars."""
 
     text: str
     input_tokens: int
@@ -205,7 +205,7 @@ class Plan:
     key_file: Path | None
 
     def lines(self) -> list[str]:
-        """What a person sees before it is asked about."""
+        """The text that a person sees before the question."""
         verb = "replace" if self.before is not None else "write"
         found = [f"to {verb} and sign: {self.path}"]
         found += [f"  {line}" for line in self.text.rstrip("\n").split("\n")]
@@ -219,7 +219,7 @@ class Plan:
 def planned(
     user: Space, provider: Provider, known: Credential | None, source: Mapping[str, Any] | None
 ) -> Plan:
-    """What is written for a provider; ``source`` is ``variable`` or ``command``, None for a file.
+    """The plan for a provider; ``source`` is ``variable`` or ``command``, None for a file.
 
     ``known`` is the credential that counts now: its hosts stay, that of the provider is added.
     """

@@ -105,7 +105,7 @@ class ReadDirective:
 
     @property
     def model(self) -> str:
-        """What it asks for: a model with its provider, or a tier."""
+        """The model that it asks for, with its provider, or a tier."""
         said = self.directive.model or {}
         name = said.get("id") or said.get("name") or ""
         if name and said.get("provider"):
@@ -140,7 +140,7 @@ class AgentThreads:
         )
 
     def settings(self) -> Settings:
-        """What agent.yaml of bundle and user space says, on a node within ``thread_spend``."""
+        """Settings of bundle and user space in agent.yaml, on a node within ``thread_spend``."""
         settings, most = self.providers.settings(), self._node_spend
         if most is None:
             return settings
@@ -238,7 +238,7 @@ class AgentThreads:
         return removed
 
     def _removed(self, thread_id: str) -> bool:
-        """Whether a thread was removed; its row first: after a kill the rest goes the next time."""
+        """True if a thread was removed; its row first: after a kill the rest goes the next time."""
         registry = self.rye.threads
         with suppress(LilluxError):  # of a journal that was changed the project is not known
             registry = self._registry_of(self.records.read(thread_id).start)
@@ -328,7 +328,7 @@ class AgentThreads:
         return self.begin_read(self.read(reference, wish), wish)
 
     def begin_read(self, read: ReadDirective, wish: ThreadWish) -> Journal:
-        """As `begin`, with a directive that was read before."""
+        """Begin with a directive that was read before. Otherwise as `begin`."""
         for note in self.providers.notes:
             self.rye.warn(note)
         start = self.start_of(read, wish)
@@ -406,7 +406,7 @@ class AgentThreads:
         return limits, tuple(notes)
 
     def _why_lower(self, name: str, holds: int, read: ReadDirective, wish: ThreadWish) -> str:
-        """What a limit that holds is, in words; "" where its caller asked for no more."""
+        """The limit that holds, in words; "" where its caller asked for no more."""
         settings = self.settings()
         if wish.given:
             return f"what {wish.parent} has left for a child"
@@ -422,7 +422,7 @@ class AgentThreads:
         return "the default, which a caller only lowers"
 
     def check(self, reference: Reference, wish: ThreadWish) -> dict[str, Any]:
-        """What a thread would have: models, limits, tools. It starts nothing. Raises as `begin`."""
+        """The models, limits and tools of such a thread. It starts nothing. Raises as `begin`."""
         start = self.start_of(self.read(reference, wish), wish)
         return {
             "models": [f"{one['provider']}/{one['model']}" for one in start.models],
@@ -459,7 +459,7 @@ class AgentThreads:
         return offered(items, grants, outputs)
 
     def _permitted(self, ref: ItemRef) -> PermittedItem:
-        """What an item says of itself, from its verified bytes."""
+        """The header of an item, from its verified bytes."""
         if ref.kind is Kind.TOOL:
             spec = self.rye.executor.build_chain(ref.id).tool.spec
             schema, description = spec.config_schema, spec.description
@@ -540,13 +540,13 @@ class AgentThreads:
         return Answer(envelope, answer.exit_status)
 
     def _hints(self, start: Start) -> Mapping[str, str]:
-        """What lets a thread have more where a node's setting is its limit."""
+        """Ways to let a thread have more where a node's setting is its limit."""
         if start.limits.spend != self._node_spend or start.depth:
             return {}
         return {"LIMIT_SPEND": "the operator of the node may allow more: thread_spend"}
 
     def _model(self, start: Start) -> Model:  # noqa: ARG002 - a script has the names of its tools
-        """What asks models."""
+        """The object that asks models."""
         return WorkspaceModels(Exchange(self._client, self._key))
 
     def _gather_children(self, journal: Journal) -> None:
@@ -557,7 +557,7 @@ class AgentThreads:
             journal.write(("gathered", said), force=True)
 
     def used_by_child(self, thread_id: str, lent: Limits) -> Amounts:
-        """What a child used, and children of its own that it had not gathered.
+        """The use of a child, and of children of its own that it had not gathered.
 
         One without a journal used nothing. One whose journal cannot be read has all that was lent.
         """
@@ -827,7 +827,7 @@ class _WorkspaceItems:
         )
 
     def make(self, act: Act, cancellation: Cancellation) -> Mapping[str, Any]:
-        """As its protocol says; a call gets no more time than the thread has left."""
+        """Make the call; it gets no more time than the thread has left."""
         return self._calls.make(replace(act, timeout_s=self.left_s()), cancellation)
 
     def start_child(
@@ -854,7 +854,7 @@ class _Children:
         call: ToolCall,
         cancellation: Cancellation,
     ) -> Mapping[str, Any]:
-        """What a model starts by `execute`: the envelope, also of a failure."""
+        """Start what a model names by `execute`; returns the envelope, also of a failure."""
         start = self._journal.thread.start
         wish = ThreadWish(
             parameters=inputs,
@@ -914,7 +914,7 @@ class _Children:
 
 
 def _has_inputs(start: Start, parameters: Mapping[str, Any]) -> bool:
-    """Whether a thread was started with these; others of its inputs have their default."""
+    """True if a thread was started with these; others of its inputs have their default."""
     return all(start.inputs.get(name) == value for name, value in parameters.items())
 
 

@@ -56,7 +56,7 @@ class AsyncWorkspace:
         model: str = "",
         limits: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """As the method of the workspace; the thread is cancelled when the task is."""
+        """Call the method of the workspace; the thread is cancelled when the task is."""
         cancellation = Cancellation()
         return await _in_thread(
             lambda: self.workspace.run_thread(
@@ -83,7 +83,7 @@ class AsyncExecutor:
         use_lockfile: bool = True,
         trace: bool = False,
     ) -> ExecutionResult:
-        """As the method of the same name; cancelled as `AsyncWorkspace.execute` is."""
+        """Call the method of the same name; cancelled as `AsyncWorkspace.execute` is."""
         cancellation = Cancellation()
         return await _in_thread(
             lambda: self._executor.execute(
@@ -99,7 +99,7 @@ class AsyncExecutor:
 
 
 async def open_async(path: str | os.PathLike[str] | None = None, **options: Any) -> AsyncWorkspace:  # noqa: ANN401
-    """As `ryeos.open_workspace`, without blocking the loop while files are read."""
+    """Open as `ryeos.open_workspace`, without blocking the loop while files are read."""
     return AsyncWorkspace(await asyncio.to_thread(lambda: open_workspace(path, **options)))
 
 

@@ -98,7 +98,7 @@ def look_at(rye: Rye, root: Path, bundle_id: str = "", expected: str = "") -> Lo
 
 
 def items_of(looked_at: LookedAt) -> Iterator[dict[str, Any]]:
-    """What is in a bundle, item by item, in the words of each header."""
+    """The items of a bundle, each in the words of its header."""
     for path, data in looked_at.files.items():
         folder, _, rest = path.removeprefix(_PREFIX).partition("/")
         kind = kind_of_directory(folder) if path.startswith(_PREFIX) else None
@@ -150,7 +150,7 @@ def _differences(manifest: Manifest, files: Mapping[str, bytes]) -> Iterator[str
 def _read_readable(
     files: Mapping[str, bytes], path: str, pem: bytes
 ) -> tuple[Mapping[str, Any], list[str]]:
-    """What ``manifest.yaml`` says, and where that is not so."""
+    """The content of ``manifest.yaml``, and where that is not so."""
     signed = split(decode(files[path], path), form_for(Kind.TOOL, ".yaml"), path)
     name, signature = path.removeprefix(_PREFIX), signed.signature
     if signature is None or signature.content_hash != content_hash(signed.body):
@@ -191,7 +191,7 @@ _HINT_BY_NAME = "choose the items of the bundle by name"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleRecipe:
-    """What is to be made. ``entrypoint`` is the item to begin with, ``""`` if absent."""
+    """The bundle to make. ``entrypoint`` is the item to begin with, ``""`` if absent."""
 
     bundle_id: str
     version: str

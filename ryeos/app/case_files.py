@@ -63,7 +63,7 @@ def read_cases(document: Mapping[str, Any], item_id: str, where: str) -> CaseFil
 
 
 def read_case_text(text: str, item_id: str, where: str) -> CaseFile:
-    """As `read_cases`, for the text of a file. Raises CaseFileError, MetadataError."""
+    """The cases in the text of a file. Raises CaseFileError, MetadataError."""
     return read_cases(parse_yaml(text, where), item_id, where)
 
 
@@ -75,7 +75,7 @@ def _tested(reference: str) -> ItemRef:
 
 
 def as_texts(value: object) -> tuple[str, ...]:
-    """What may be one text or several, or nothing."""
+    """The texts of a value that is one, several, or nothing."""
     return tuple(value) if isinstance(value, list) else () if value is None else (str(value),)
 
 

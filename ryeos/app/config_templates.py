@@ -10,7 +10,7 @@ from lillux.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigTemplate:
-    """What a file is for, in a line, and its keys; ``header`` stands above them."""
+    """The purpose of a file, in a line, and its keys; ``header`` stands above them."""
 
     about: str
     keys: str

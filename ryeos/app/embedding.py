@@ -119,7 +119,7 @@ class PrimitiveExecutor:
         self._workspace.executor.clear_caches()
 
     def get_cache_stats(self) -> dict[str, int]:
-        """How many entries each cache has."""
+        """The number of entries that each cache has."""
         return self._workspace.executor.get_cache_stats()
 
     def _build_chain(self, item_id: str, *, force_refresh: bool = False) -> list[ChainElement]:
@@ -157,7 +157,7 @@ class _KindResolver:
 
 
 def _find(workspace: Rye, reference: Reference) -> Location | None:
-    """Where an item is; None where no space has it. Raises InvalidRefError."""
+    """The place of an item; None where no space has it. Raises InvalidRefError."""
     try:
         return workspace.resolver.resolve(reference).location
     except ItemNotFoundError:
@@ -184,7 +184,7 @@ class KnowledgeResolver(_KindResolver):
 
 @dataclass(frozen=True, slots=True)
 class ItemSignature:
-    """Who signed an item, and what. ``fingerprint`` is None for an item of a bundle's manifest."""
+    """The signer of an item, and its text. ``fingerprint`` is None for an item of a manifest."""
 
     ref: str
     content_hash: str
@@ -223,7 +223,7 @@ class MetadataManager:
 
 
 def has_objects(hashes: Sequence[str], root: str | os.PathLike[str]) -> dict[str, list[str]]:
-    """Which digests a store has, as object or blob: ``{"present": [...], "missing": [...]}``."""
+    """The digests that a store has, as object or blob: ``{"present": [...], "missing": [...]}``."""
     store = Store(Path(root))
     found = {one: store.has_object(one) or store.has_blob(one) for one in hashes}
     return {

@@ -33,7 +33,7 @@ INLINE, FORK, LOCAL, REMOTE = "inline", "fork", "local", "remote"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecuteOptions:
-    """What a caller wants done with an item, checked."""
+    """A caller's request for an item, checked."""
 
     reference: Reference
     parameters: Mapping[str, Any]
@@ -97,13 +97,13 @@ def execute(
 
 
 def _can_go_on(wish: ExecuteOptions, kind: Kind) -> bool:
-    """Whether the item can take longer than its caller waits: what is rendered is there at once."""
+    """True if the item can take longer than its caller waits: what is rendered is there at once."""
     lasts = kind is Kind.TOOL or wish.thread == FORK
     return lasts and wish.target == LOCAL and not wish.dry_run
 
 
 def _thread_request(values: Mapping[str, Any]) -> ThreadRequest:
-    """How a client wants a directive carried out."""
+    """A client's choice of how a directive is carried out."""
     return ThreadRequest(
         model=values.get("model", ""), limits=dict(values.get("limit_overrides") or {})
     )
@@ -166,7 +166,7 @@ def _carry_out(
 
 
 def _is_cancelling(rye: Rye, reference: Reference, wish: ExecuteOptions) -> bool:
-    """Whether the bundle's tool that ends a run is to be run here, for an agent."""
+    """True if the bundle's tool that ends a run is to be run here, for an agent."""
     if reference.id != _CANCEL_TOOL or not rye.context.confines:
         return False
     found = rye.resolver.find(ItemRef(Kind.TOOL, _CANCEL_TOOL))
@@ -204,7 +204,7 @@ def _cancelled(rye: Rye, reference: Reference, request: ExecutionRequest) -> Ans
 
 
 def _kills_here(rye: Rye, thread_id: str, grace_s: float) -> bool:
-    """Whether the thread was one that a model carries out in this process, and is ended now.
+    """True if the thread was one that a model carries out in this process, and is ended now.
 
     This process is the agent's own server: what runs in it the agent has started. Of others
     `kill_thread` knows whether they may be ended. Raises RyeError `TIMEOUT`.
@@ -243,7 +243,7 @@ def _named_run(rye: Rye, values: Mapping[str, Any]) -> str:
 def _answer_of_run(
     rye: Rye, text: str, values: Mapping[str, Any], given: Mapping[str, object]
 ) -> Answer:
-    """What a background run answered; while it runs, what it has written so far.
+    """The answer of a background run; while it runs, what it has written so far.
 
     Raises VerbArgumentError, ThreadNotFoundError, AmbiguousThreadError.
     """
@@ -314,7 +314,7 @@ def _elsewhere(
 
 
 def _options_from(rye: Rye, values: Mapping[str, Any], *, is_here: bool) -> ExecuteOptions:
-    """What the values mean; ``is_here`` says that a caller asked for the target ``local``."""
+    """The options in the values; ``is_here`` says that a caller asked for the target ``local``."""
     if values["action"] != "run":
         known = ", ".join(("run", *FORWARDED))
         problem = f"expected one of {known}, found {values['action']!r:.60}"
@@ -393,7 +393,7 @@ def _declared_inputs(rye: Rye, item_id: str, kind: Kind) -> Mapping[str, Any]:
 
 
 def _place(target: str, thread: str, *, is_here: bool) -> tuple[str, str]:
-    """Where it runs, and how; ``thread: remote:NAME`` is an older way to say the target."""
+    """The place and way of a run; ``thread: remote:NAME`` is an older way to say the target."""
     if thread == REMOTE or thread.startswith(f"{REMOTE}:"):
         if is_here or target not in {LOCAL, thread}:
             raise VerbArgumentError("thread", f"expected inline or fork beside target {target}")

@@ -15,7 +15,7 @@ _PROCESS_KEYS = {"stdout", "stderr", "return_code"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseRun:
-    """What came of a run. ``file`` gives the text at a path of the project, or None."""
+    """The outcome of a run. ``file`` gives the text at a path of the project, or None."""
 
     status: str
     data: Any
@@ -58,7 +58,7 @@ def _differences(expect: Mapping[str, Any], outcome: CaseRun) -> Iterator[str]:
 
 
 def _not_within(expected: object, found: object, place: str) -> Iterator[str]:
-    """Where what was found does not have what is expected: of mappings some keys are enough."""
+    """The paths where the found value lacks an expected one: of mappings some keys are enough."""
     if isinstance(expected, dict) and isinstance(found, dict):
         for name, value in expected.items():
             yield from _not_within(value, found.get(name, _MISSING), f"{place}.{name}")
@@ -99,7 +99,7 @@ def _of_file(path: str, expected: object, found: str | None) -> Iterator[str]:
 
 
 def _missing_parts(expect: Mapping[str, Any], text: str, place: str) -> Iterator[str]:
-    """What ``contains`` and ``matches`` ask for and a text does not have."""
+    """The parts that ``contains`` and ``matches`` ask for and a text does not have."""
     for part in as_texts(expect.get("contains")):
         if part not in text:
             yield f"{place}: expected {_excerpt(part)} in it, found {_excerpt(text)}"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 AGENT = "rye/agent/threads/thread_directive"
 HERE = (None, "", "local")
-"""What a node may say for a call that is made by this program."""
+"""The keys that a node may have for a call that is made by this program."""
 
 _CONTINUED = "continued"
 _LOOK_S = 0.5

@@ -72,7 +72,7 @@ class WorkspaceEnvironment:
         return WorkspaceRecordings(self._workspace, self._ledger(), naming, self._behaviour)
 
     def calls(self, run_id: str, lineage: Lineage, materials: Materials) -> Calls:
-        """What makes the calls of a run."""
+        """The maker of the calls of a run."""
         return WorkspaceCalls(
             self._workspace,
             run_id,

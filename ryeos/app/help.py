@@ -197,7 +197,7 @@ def _overview(rye: Rye, face: Face) -> Iterator[str]:
 
 
 def _what_there_is(rye: Rye) -> tuple[dict[str, int], list[str]]:
-    """How many items each space has, and which of the main tools are here."""
+    """The number of items that each space has, and which of the main tools are here."""
     snapshot = rye.catalog.snapshot(EXECUTABLE_KINDS, LOCAL_TIERS)
     counts = dict.fromkeys((space.label for space in rye.context.spaces), 0)
     found = set()

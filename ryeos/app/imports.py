@@ -47,12 +47,12 @@ from ryeos.trust.sign_targets import ReadItem, SignTarget
 from ryeos.trust.signature import MAX_ITEM_BYTES, decode, form_for, split
 
 CLIENT = "rye import"
-"""Who proposes, as ``rye approve`` names it."""
+"""The proposer, as ``rye approve`` names it."""
 ENV_FILE = ".env"
 
 
 class WriteState(StrEnum):
-    """What becomes of a proposed item."""
+    """The outcome for a proposed item."""
 
     NEW = "new"
     SAME = "there already"
@@ -73,7 +73,7 @@ class PlannedWrite:
 
     @property
     def is_due(self) -> bool:
-        """Whether there is something to write."""
+        """True if there is something to write."""
         return self.state in (WriteState.NEW, WriteState.REPLACED)
 
     def describe(self) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def plan_import(
 def planned_writes(
     plan: ImportPlan, space: Space, env_file: Path, *, force: bool
 ) -> Iterator[PlannedWrite]:
-    """What becomes of each item in a space: step (2). ``force`` replaces what is there."""
+    """The planned write of each item in a space: step (2). ``force`` replaces what is there."""
     known = read_dotenv(env_file.parent, {}, name=env_file.name).variables
     for item in plan.items:
         path = Path(f"{space.directory(item.ref.kind) / item.ref.id}{item.suffix}")
@@ -136,7 +136,7 @@ def _planned(
 
 
 def _is_same(item: ProposedItem, before: bytes, target: SignTarget) -> bool:
-    """Whether the file was made of this source; pins that a server got since are its own."""
+    """True if the file was made of this source; pins that a server got since are its own."""
     written, proposed = _body(before, target), _body(item.data, target)
     if written == proposed or (item.suffix == ".py" and _is_of_same_source(before, item.data)):
         return True
@@ -164,7 +164,7 @@ def _is_of_same_source(before: bytes, proposed: bytes) -> bool:
 
 
 def _obstacle(item: ProposedItem, target: SignTarget) -> tuple[WriteState, str] | None:
-    """What keeps an item from being written in this space."""
+    """The obstacle to writing an item in this space."""
     if item.problems:
         return WriteState.REFUSED, "; ".join(item.problems)
     try:

@@ -46,7 +46,7 @@ def call_line(call: Mapping[str, Any], face: Face) -> str:
 
 
 def inputs_text(rye: Rye, text: str) -> tuple[dict[str, Any], str]:
-    """What an item takes, for a person: the envelope of `load` without its text, and the help."""
+    """An item's inputs, for a person: the envelope of `load` without its text, and the help."""
     reference = item_reference(rye, text.strip(), None)
     envelope = dict(load_item(rye, LoadRequest(reference=reference, max_chars=1)).envelope)
     envelope.pop("content", None)
@@ -68,7 +68,7 @@ def inputs_text(rye: Rye, text: str) -> tuple[dict[str, Any], str]:
 
 
 def _word(rules: object) -> str:
-    """What stands for a value: its type in capitals, or what it may be, as it is to be typed."""
+    """The placeholder of a value: its type in capitals, or what it may be, as it is to be typed."""
     if not isinstance(rules, Mapping):
         return "VALUE"
     return _words(rules) if rules.get("enum") else _words(rules).upper()
@@ -90,7 +90,7 @@ def _inputs(properties: Mapping[str, Any], required: object) -> Iterator[str]:
 
 
 def _shape(rules: Mapping[str, Any]) -> str:
-    """What is inside of an array or an object, in one line: ``{path, text?}``."""
+    """The inside of an array or an object, in one line: ``{path, text?}``."""
     inner = rules.get("items") if rules.get("type") == "array" else rules
     if not isinstance(inner, Mapping):
         return ""

@@ -29,7 +29,7 @@ _AT_ONCE = Lock()
 
 
 class CaseState(StrEnum):
-    """What came of a case."""
+    """The outcome of a case."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -38,7 +38,7 @@ class CaseState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseResult:
-    """What came of a case; ``problems`` says why where it has not passed."""
+    """The outcome of a case; ``problems`` says why where it has not passed."""
 
     ref: str
     name: str
@@ -180,7 +180,7 @@ def _envelope(rye: Rye, request: ExecutionRequest, cancellation: Cancellation) -
 
 
 class _NoModel:
-    """What pays for the threads that the case of a tool starts: see `ryeos.app.agent_threads`."""
+    """The payer of the threads that the case of a tool starts: see `ryeos.app.agent_threads`."""
 
     def start(self, reference: Reference, *_: object) -> Answer:
         """Raises UnsupportedError: a case asks no model, and costs nothing."""
@@ -193,7 +193,7 @@ class _NoModel:
 def _thread_of(
     rye: Rye, request: ExecutionRequest, replies: tuple[Any, ...], cancellation: Cancellation
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """What comes of a directive whose model gives the replies of the case."""
+    """The result of a directive whose model gives the replies of the case."""
     from ryeos.app.scripted_threads import carry_out_script
     from ryeos.app.thread_workspace import ThreadWish
 

@@ -74,7 +74,7 @@ _KEPT_METADATA = ("version", "description", "title", "tool_type", "entry_type", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRequest:
-    """What is loaded, and where to.
+    """The item to load, and where to.
 
     source       the space to start at, down from there; ``""`` is the nearest
     destination  the space to copy to, ``""`` if absent
@@ -181,7 +181,7 @@ def load_thread(rye: Rye, values: Mapping[str, Any]) -> Answer:
 
 
 def load_item(rye: Rye, request: LoadRequest) -> Answer:
-    """As `load`, for a request."""
+    """Carry out a request of `load`."""
     resolution, item = rye.load(request.reference, source=request.source)  # (1) (2)
     location = resolution.location
     header = item.header or _header(item, location)

@@ -60,13 +60,13 @@ _BOXES = range(0x2500, 0x25A0)
 
 
 def is_typed(one: str) -> bool:
-    """Whether a sign is usual in prose: of keyboards, or drawn around and between texts."""
+    """True if a sign is usual in prose: of keyboards, or drawn around and between texts."""
     return one in _TYPED or (ord(one) in _BOXES and one not in _SIGNS)
 
 
 @lru_cache(maxsize=4096)
 def is_like_sign(one: str) -> bool:
-    """Whether a sign or a digit is read as one of ASCII."""
+    """True if a sign or a digit is read as one of ASCII."""
     category = unicodedata.category(one)
     if one in _PLAIN or one.isascii() or category[0] not in "NPS":
         return False
@@ -79,7 +79,7 @@ def is_like_sign(one: str) -> bool:
 
 
 def is_like_sign_in(word: str, one: str) -> bool:
-    """Whether a letter is read as a sign or a digit: no other letter of its script is beside it."""
+    """True if a letter is read as a sign or a digit: no other letter of its script is beside it."""
     if one not in _LETTERS:
         return False
     others = (other for other in word if other.isalpha() and other not in _LETTERS)
@@ -91,12 +91,12 @@ def _is_fellow(other: str, one: str) -> bool:
 
 
 def is_wide(one: str) -> bool:
-    """Whether a character is a letter of Chinese, Japanese or Korean."""
+    """True if a character is a letter of Chinese, Japanese or Korean."""
     return bool(one) and one.isalpha() and unicodedata.east_asian_width(one) == "W"
 
 
 def is_beside_wide(line: str, at: int) -> bool:
-    """Whether a sign stands at a letter of Chinese, Japanese or Korean, or at signs that do."""
+    """True if a sign stands at a letter of Chinese, Japanese or Korean, or at signs that do."""
     for step in (-1, 1):
         place = at + step
         while (

@@ -1,4 +1,4 @@
-"""What agents may do here: ``config/agents/policy.yaml`` of user space (``docs/clients.md``).
+"""The policy for agents: ``config/agents/policy.yaml`` of user space (``docs/clients.md``).
 
 Only user space is read: a project that came from somewhere gives no rights. The file::
 
@@ -35,7 +35,7 @@ _RULE_KEYS = {"client", "items", "decision"}
 
 
 def may_name_shell(text: object) -> bool:
-    """Whether an id, as a caller writes it, can be one of `RUN_COMMANDS`: resolving costs more."""
+    """True if an id, as a caller writes it, can be one of `RUN_COMMANDS`: resolving costs more."""
     return isinstance(text, str) and any(name in text for name in _SHELL_NAMES)
 
 
@@ -43,7 +43,7 @@ _SHELL_NAMES = tuple(name.rpartition("/")[2] for name in sorted(RUN_COMMANDS))
 
 
 class SignMode(StrEnum):
-    """What becomes of an agent's wish to sign."""
+    """The rule for an agent's call of ``sign``."""
 
     ASK = "ask"
     NEVER = "never"
@@ -51,7 +51,7 @@ class SignMode(StrEnum):
 
 
 class Decision(StrEnum):
-    """What a client may do with an item."""
+    """The decision on a client's request for an item."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -59,7 +59,7 @@ class Decision(StrEnum):
 
 
 class ShellMode(StrEnum):
-    """What becomes of an agent's wish to run a shell, where no rule is about that."""
+    """The rule for an agent's call of a shell, where no other is about that."""
 
     SESSION = "session"
     ALLOW = "allow"
@@ -79,7 +79,7 @@ class PolicyRule:
     decision: Decision
 
     def fits(self, client: str, ref: ItemRef) -> bool:
-        """Whether it is about this item and this client."""
+        """True if it is about this item and this client."""
         kind, colon, pattern = self.items.partition(":")
         if not colon:
             kind, pattern = "*", self.items
@@ -100,7 +100,7 @@ class AgentPolicy:
     projects: tuple[str, ...] = ()
 
     def decision(self, client: str, ref: ItemRef) -> Decision:
-        """What a client may do with an item: the stricter of what the user and the flags say.
+        """The decision on an item: the stricter of what the user and the flags say.
 
         A command line may stand in a file that came with a project: it takes nothing back.
         """
@@ -111,16 +111,16 @@ class AgentPolicy:
         return max(found, key=list(Decision).index, default=Decision.ALLOW)
 
     def asks_once(self, client: str, ref: ItemRef) -> bool:
-        """Whether a client's user is asked about an item once for the whole session."""
+        """True if a client's user is asked about an item once for the whole session."""
         is_shell = ref.kind is Kind.TOOL and ref.id in RUN_COMMANDS
         return is_shell and self.shells is ShellMode.SESSION and not self._has_rule(client, ref)
 
     def _has_rule(self, client: str, ref: ItemRef) -> bool:
-        """Whether the user wrote a rule for it; a flag of the command line takes nothing back."""
+        """True if the user wrote a rule for it; a flag of the command line takes nothing back."""
         return _first(self.rules, client, ref) is not None
 
     def may_say(self, decision: Decision) -> bool:
-        """Whether any rule says so, of whatever items and clients."""
+        """True if any rule says so, of whatever items and clients."""
         of_shells = _OF_SHELLS[self.shells] is decision
         return of_shells or any(rule.decision is decision for rule in (*self.rules, *self.flags))
 

@@ -27,14 +27,14 @@ EVENT_WORDS: Mapping[str, str] = {
     "unanswered": "no answer ({code}): {error}",
     "other_model": "asked {asked}, {answered} answered",
 }
-"""What happens in a thread of a model, in words for those who follow it."""
+"""Events of a thread of a model, in words for those who follow it."""
 
 Progress = Callable[[float, float | None, str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallContext:
-    """What one call gets from the face that made it.
+    """The context that one call gets from the face that made it.
 
     progress        tells how far it is: done, of how much (None if unknown), in words
     wants_progress  whether a client listens to that
@@ -174,7 +174,7 @@ class StepProgress:
 
 
 def _is_number(value: Any) -> bool:  # noqa: ANN401 - JSON
-    """Whether it is a number that can be sent: JSON has no other than finite ones."""
+    """True if it is a number that can be sent: JSON has no other than finite ones."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return False
     try:

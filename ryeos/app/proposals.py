@@ -1,4 +1,4 @@
-"""What agents want signed: proposals that wait for a person, and what each would change.
+"""Proposals of agents that wait for a person to sign them, and what each would change.
 
 A proposal is a file of user space, out of reach of what an agent starts:
 ``.ai/state/proposals/<id>.json``, with the item, its file, the digest of its bytes, and who asked.
@@ -42,7 +42,7 @@ class Proposal:
     proposed_at: str
 
     def describe(self) -> dict[str, Any]:
-        """As JSON."""
+        """The same as JSON."""
         return {
             "id": self.id,
             "ref": self.label,
@@ -55,7 +55,7 @@ class Proposal:
 
 
 def gives_rights(target: SignTarget) -> bool:
-    """Whether a file decides what others may do: keys, approvals, policies, remotes and similar."""
+    """True if a file decides what others may do: keys, approvals, policies, remotes and similar."""
     if target.kind is not Kind.CONFIG:
         return False
     try:
@@ -119,7 +119,7 @@ class Proposals:
         return proposal
 
     def room(self) -> int:
-        """How many more may wait."""
+        """The number of those that may still wait."""
         return max(0, MAX_PROPOSALS - len(self._files()))
 
     def of(self, path: Path) -> Proposal | None:
@@ -140,7 +140,7 @@ class Proposals:
             path.unlink(missing_ok=True)
 
     def state(self, proposal_id: str) -> str:
-        """What became of a proposal; ``waiting`` until it is decided, ``""`` for an unknown one."""
+        """The state of a proposal; ``waiting`` until it is decided, ``""`` for an unknown one."""
         if (self._folder / f"{proposal_id}.json").exists():
             return WAITING
         try:

@@ -1,4 +1,4 @@
-"""What a person is shown of an item before it is signed, and what is kept to compare the next with.
+"""An item as a person is shown it before it is signed, and its text, kept to compare the next with.
 
 One value is made of one read: its bytes are shown, compared, signed and kept. Above the text stand
 space, file, kind, id, rights, signer, and what it replaces; then each file that is signed with it.
@@ -40,7 +40,7 @@ _KEPT_MARK = '{"signed_last": '
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedLast:
-    """What was signed last at a path. ``data`` is None where it was too long to keep."""
+    """The text signed last at a path. ``data`` is None where it was too long to keep."""
 
     data: bytes | None = field(repr=False)
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
@@ -50,7 +50,7 @@ class SignedLast:
 
     @property
     def words(self) -> str:
-        """What a new signature replaces, for a person."""
+        """The signature that a new one replaces, for a person."""
         version = f"version {self.version}" if self.version else "a text without a version"
         by = f" by {self.fingerprint}" if self.fingerprint else ""
         at = f", signed {utc_text(self.signed_at)}{by}" if self.signed_at else ", signed before"
@@ -72,18 +72,18 @@ class Review:
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing was signed at this place that is known."""
+        """True if nothing was signed at this place that is known."""
         return self.before is None
 
     def summary(self, *, ascii_only: bool = False) -> list[str]:
-        """What stands above the text: the facts, and warnings."""
+        """The lines above the text: the facts, and warnings."""
         target = self.item.target
         head = f"{shown_words(target.label)}  sha256 {self.item.sha256[:_DIGITS]}"
         lines = [head, *(f"  {name:<9} {shown_words(text)}" for name, text in self.facts)]
         return [*lines, *(f"  warning: {line}" for line in self.warnings(ascii_only=ascii_only))]
 
     def warnings(self, *, ascii_only: bool = False) -> list[str]:
-        """What may mislead a reader of the text."""
+        """Warnings of what may mislead a reader of the text."""
         counts: Counter[str] = Counter()
         found: list[str] = []
         for one in self._now(ascii_only=ascii_only):
@@ -94,7 +94,7 @@ class Review:
 
     @property
     def misleads(self) -> bool:
-        """Whether a person has to look twice: something is shown as an escape, or not at all."""
+        """True if a person has to look twice: something is shown as an escape, or not at all."""
         return bool(self.warnings())
 
     def text(self, *, whole: bool = False, ascii_only: bool = False) -> list[str]:
@@ -244,7 +244,7 @@ def _facts(
 
 
 def _unsigned_words(item: ReadItem) -> str:
-    """What a text replaces that is the first one to be signed here: nothing, or the file's own."""
+    """The text that the first one to be signed here replaces: none, or the file's own."""
     path, within = item.target.path, item.target.space.within
     try:
         there = read_bytes(path, MAX_ITEM_BYTES, within=within)
@@ -285,7 +285,7 @@ _TEXT_KINDS = {
 
 
 def rights_words(rye: Rye, target: SignTarget, header: Mapping[str, Any]) -> str:
-    """What an item may do once it is signed, as one line in words."""
+    """The rights of an item once it is signed, as one line in words."""
     if target.kind is not Kind.TOOL or (target.ref is not None and target.ref.is_test):
         return _TEXT_KINDS.get(target.kind, "starts nothing itself: cases for tests of a tool")
     if is_module(target, header):
@@ -298,7 +298,7 @@ def rights_words(rye: Rye, target: SignTarget, header: Mapping[str, Any]) -> str
 
 
 def _undeclared_words(rye: Rye) -> str:
-    """What an item may do that declares no rights, by the level of this user."""
+    """The rights of an item that declares none, by the level of this user."""
     from ryeos.run.sandbox_policy import Level, policy_of
 
     try:
@@ -362,7 +362,7 @@ def keep_signed(user: Space, reports: Sequence[SignReport]) -> None:
 
 
 def signed_last(user: Space, target: SignTarget) -> SignedLast | None:
-    """What was signed last at this path; None where nothing is known."""
+    """The text signed last at this path; None where none is known."""
     try:
         data = read_bytes(_kept(user, target), MAX_ITEM_BYTES)
     except (OSError, LilluxError):

@@ -52,7 +52,7 @@ def with_help(rye: Rye, plan: ImportPlan) -> ImportPlan:
 
 
 def help_page(rye: Rye, probe: ScriptProbe) -> str:
-    """What a script prints for ``--help``. Raises RyeError where it cannot be confined."""
+    """The output of a script for ``--help``. Raises RyeError where it cannot be confined."""
     from lillux.process import ProcessManager
     from lillux.process.model import Command
     from ryeos.run.confinement import CallRights

@@ -106,7 +106,7 @@ class _Script:
         return {"text": reply} if isinstance(reply, str) else reply
 
     def problems(self) -> tuple[str, ...]:
-        """What does not fit between the replies and the thread."""
+        """The mismatch between the replies and the thread."""
         left = len(self._replies) - self._given
         if left:
             return (f"replies: the thread ended after {self._given} of {len(self._replies)}",)

@@ -49,7 +49,7 @@ def search(rye: Rye, arguments: Mapping[str, object]) -> Answer:
 
 
 def search_checked(rye: Rye, values: Mapping[str, Any]) -> Answer:
-    """As `search`, for checked arguments, whatever project they name."""
+    """Search by checked arguments, whatever project they name."""
     scope = parse_scope(values.get("scope", ""))
     kind = _kind(values["item_type"], scope)
     if values["source"] == REGISTRY:
@@ -89,7 +89,7 @@ def _suggestions(rye: Rye, text: str) -> tuple[str, ...]:
 
 
 def is_visible(rye: Rye, ref: ItemRef) -> bool:
-    """Whether a caller may know of an item."""
+    """True if a caller may know of an item."""
     try:
         rye.require_visible(ref)
     except LilluxError:
@@ -227,7 +227,7 @@ def _shortened(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _room(text: str, excess: int) -> int:
-    """How many characters remain when so many bytes have to go."""
+    """The number of characters that remain when so many bytes have to go."""
     left = len(text.encode("utf-8", "replace")) - excess
     return len(text.encode("utf-8", "replace")[: max(left, 0)].decode("utf-8", "ignore"))
 
@@ -248,7 +248,7 @@ def _verified_fields(rye: Rye, hit: Hit) -> dict[str, Any]:
 
 
 def fetch(rye: Rye, arguments: Mapping[str, object]) -> Answer:
-    """What the one mode answers that the arguments choose. Raises VerbArgumentError and theirs."""
+    """The answer of the mode that the arguments choose. Raises VerbArgumentError and theirs."""
     values = valid_arguments(TOOLS["fetch"], arguments)
     if "item_id" in values and "query" in values:
         raise VerbArgumentError("item_id", "item_id or query, not both", hint="leave one out")

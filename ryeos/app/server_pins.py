@@ -127,7 +127,7 @@ def pin_files(rye: Rye, server: Location, *, again: bool = False) -> list[ToolCh
 
 
 def uncovered(rye: Rye, server: Location) -> str:
-    """What of a server's program no pin holds, in one line; ``""`` for one at an address."""
+    """Parts of a server's program that no pin holds, in one line; ``""`` for one at an address."""
     body, _ = _signed_body(rye, server)
     config = _config_of(server, body)
     command = config.get("command")
@@ -179,7 +179,7 @@ def pin_package(rye: Rye, server: Location, *, again: bool = False) -> list[Tool
 
 
 def difference(change: ToolChange) -> list[str]:
-    """What a change does to an item, all of it, as lines of a diff that steer no terminal."""
+    """All changes of an item, as lines of a diff without control characters."""
     body = body_of(change.path, change.before) if change.path and change.before else ""
     after = "" if change.state is ToolState.REMOVED else change.text
     before, now = (shown_text(text.encode(), SUFFIX).lines for text in (body, after))

@@ -29,7 +29,7 @@ from ryeos.trust.signing_key import SigningKey
 
 
 class ToolState(StrEnum):
-    """What is, or is to be done, with a tool of a server."""
+    """The state of a tool of a server, or what is to be done with it."""
 
     ADDED = "added"
     CHANGED = "changed"
@@ -200,7 +200,7 @@ def body_of(path: Path, data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshOptions:
-    """What is to be done about the tools of a server, beside adding new ones.
+    """Options of a refresh of a server's tools, beside adding new ones.
 
     update  write anew what the server describes otherwise
     prune   remove what it no longer has

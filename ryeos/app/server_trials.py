@@ -40,7 +40,7 @@ MAX_TRIALS = 20
 
 
 def is_local_server(item: ProposedItem) -> bool:
-    """Whether an item is a server that is started from a program of this machine."""
+    """True if an item is a server that is started from a program of this machine."""
     if item.problems or item.ref.category != SERVER_FOLDER:
         return False
     config = _header(item).get("config") or {}
@@ -49,7 +49,7 @@ def is_local_server(item: ProposedItem) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTrial:
-    """What came of a trial: what kept the server from answering, and what would allow that."""
+    """The outcome of a trial: what kept the server from answering, and what would allow that."""
 
     problem: str = ""
     refused: tuple[str, ...] = ()
@@ -160,7 +160,7 @@ def _call_of(rye: Rye, item: ProposedItem, space: Space) -> McpStdioCall | None:
 def _rights_of(
     context: Context, policy: SandboxPolicy, element: ChainElement, anchor: Anchor
 ) -> CallRights:
-    """What the server's own header lets it do, and no more."""
+    """The rights that the server's own header gives it, and no more."""
     everything = CallRights(
         level=policy.level,
         declared_by=element.item_id,
@@ -174,7 +174,7 @@ def _rights_of(
 
 
 def _variables(rye: Rye, item: ProposedItem) -> dict[str, str]:
-    """What its words may name: variables of the user, and the values that its settings had."""
+    """The names in its words: variables of the user, and the values that its settings had."""
     context = rye.context
     own = read_dotenv(context.spaces.user.ai, context.process_env).variables
     moved = {one.variable: one.value for one in item.secrets}

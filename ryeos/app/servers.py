@@ -32,7 +32,7 @@ class ServerNotFoundError(RyeError):
 
 
 def server_location(rye: Rye, name: str) -> Location:
-    """Where the item of a server is, in a space that can be written.
+    """The location of a server's item, in a space that can be written.
 
     Raises UsageError, ServerNotFoundError.
     """

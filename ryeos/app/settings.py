@@ -1,4 +1,4 @@
-"""What the settings files that Rye reads may say, headers of texts, and the config of a tool.
+"""Rules for the settings files that Rye reads, headers of texts, and the config of a tool.
 
 A slip in one of them would be passed over in silence when it is read, so that a person believes in
 a rule that is not applied: `ryeos.app.sign` refuses to sign it. Late, as few signatures need it.
@@ -142,7 +142,7 @@ _PROCESS_EXECUTORS = frozenset(
 
 
 def settings_problems(relative: str, values: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with a file at this path below ``.ai/config``; nothing for one of others."""
+    """Problems of a file at this path below ``.ai/config``; none for one of others."""
     own = SETTINGS.get(relative)
     if own is None:
         yield from _of_threads(relative, values)
@@ -158,7 +158,7 @@ def settings_problems(relative: str, values: Mapping[str, Any]) -> Iterator[str]
 
 
 def _of_threads(relative: str, values: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with a provider, a list of prices, a credential, or with agent.yaml."""
+    """Problems of a provider, a list of prices, a credential, or of agent.yaml."""
     if relative.startswith("credentials/"):
         yield from credentials.file_problems(relative, values)
     elif relative.startswith("agent/"):
@@ -168,7 +168,7 @@ def _of_threads(relative: str, values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _unreadable(relative: str, values: Mapping[str, Any]) -> Iterator[str]:
-    """What the readers of the file say of values that have the right form."""
+    """Problems that the readers of the file find in values that have the right form."""
     try:
         match relative:
             case remote_values.CONFIG_PATH:
@@ -249,7 +249,7 @@ def _slips(where: str, keys: Iterable[str], known: tuple[str, ...]) -> Iterator[
 
 
 def config_problems(config: Mapping[str, Any], executor_id: str) -> Iterator[str]:
-    """What is wrong with the ``config`` of a tool that this executor runs.
+    """Problems of the ``config`` of a tool that this executor runs.
 
     A config may hold values for its own templates, so that only a key that is nearly another one,
     and that no template names, is a slip.

@@ -228,7 +228,7 @@ class _LineReader:
         return LOOK_ALIKE if is_like else ""
 
     def _is_in_its_text(self, line: str, at: int) -> bool:
-        """Whether a sign or a digit stands in a text of its script: as prose, or as Chinese."""
+        """True if a sign or a digit stands in a text of its script: as prose, or as Chinese."""
         one = line[at]
         if unicodedata.east_asian_width(one) in "WF" and unicodedata.category(one) != "Nd":
             return is_beside_wide(line, at)
@@ -258,7 +258,7 @@ def _kind(one: str) -> str:
 
 
 def _is_loose_mark(line: str, at: int, marks: int) -> bool:
-    """Whether a combining mark stands on no letter of its script, or is one too many.
+    """True if a combining mark stands on no letter of its script, or is one too many.
 
     One that makes a letter which there is in one character, or that stands in another order than
     the usual one, looks like that.
@@ -280,7 +280,7 @@ def _is_plain_latin(one: str) -> bool:
 
 
 def _is_like_letters(one: str, word: str) -> bool:
-    """Whether a letter, or a digit, may be taken for one of ASCII in its word."""
+    """True if a letter, or a digit, may be taken for one of ASCII in its word."""
     if not one.isalnum() or _is_plain_latin(one):
         return False
     name = unicodedata.name(one, "")

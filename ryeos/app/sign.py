@@ -97,7 +97,7 @@ def sign(
     on_progress: OnProgress | None = None,
     cancellation: Cancellation | None = None,
 ) -> Answer:
-    """What became of one item or of many. Raises what keeps all of them from being signed.
+    """The outcome for one item or many. Raises what keeps all of them from being signed.
 
     A cancelled batch keeps what is signed by then.
     """
@@ -191,7 +191,7 @@ _LANGUAGE_MARKS = (
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where the text of an item belongs, and whether there is one."""
+    """The place of an item's text, and whether there is one."""
 
     ref: ItemRef
     path: Path
@@ -295,7 +295,7 @@ def targets_of(rye: Rye, text: str, item_type: str | None, label: str) -> tuple[
 
 
 def is_glob(text: str) -> bool:
-    """Whether a text is a pattern."""
+    """True if a text is a pattern."""
     return bool(GLOB_CHARACTERS & set(text))
 
 
@@ -389,7 +389,7 @@ def _problems_of_graph(item: ReadItem, valid: ValidItem) -> list[tuple[str, tupl
 
 
 def graph_warnings(item: ReadItem) -> list[str]:
-    """What a graph says and nothing uses, each with its line; empty for any other item."""
+    """Parts of a graph that nothing uses, each with its line; empty for any other item."""
     try:
         valid = examine_item(item.target, item.data)
         found = _found_in_graph(item, valid, "warnings")
@@ -416,7 +416,7 @@ def _found_in_graph(
 
 
 class RunRules:
-    """What a run would trip over is not signed: cases, keys, executors and graphs are looked at."""
+    """Rules that a run would fail by: cases, keys, executors and graphs are looked at."""
 
     def __init__(self, rye: Rye, *, writes: bool = False) -> None:
         """``writes``: lists of packages are written, which `lists` are to be signed as well."""
@@ -435,7 +435,7 @@ class RunRules:
             self._list_packages(item.target, valid)
 
     def _issues(self, item: ReadItem, valid: ValidItem) -> Iterator[str]:
-        """What is wrong with an item beside the rules of its kind."""
+        """Problems of an item beside the rules of its kind."""
         target, where = item.target, str(item.target.path)
         if target.kind is Kind.CONFIG:
             from ryeos.app.settings import settings_problems
@@ -547,7 +547,7 @@ class RunRules:
 
 
 def _is_tool(target: SignTarget, valid: ValidItem) -> bool:
-    """Whether it runs: no module, no text, no case of a test."""
+    """True if it runs: no module, no text, no case of a test."""
     if target.ref is None or target.kind is not Kind.TOOL or target.ref.is_test:
         return False
     return bool(valid.header) and not is_module(target, valid.header)
@@ -575,7 +575,7 @@ def _glob(text: str, item_type: str | None) -> tuple[Kind | None, str]:
 
 
 def checked(rye: Rye, item: SignTarget | ReadItem) -> SignReport:
-    """What signing a file would refuse, without signing it."""
+    """Problems for which a file would not be signed, without signing it."""
     target = item.target if isinstance(item, ReadItem) else item
     try:
         require_writable(target)

@@ -32,7 +32,7 @@ class SkillState:
     hint: str = ""
 
     def describe(self) -> dict[str, Any]:
-        """As JSON."""
+        """The same as JSON."""
         said: dict[str, Any] = {
             "ref": str(self.location.ref),
             "name": self.manifest.name,
@@ -68,7 +68,7 @@ def skills(rye: Rye) -> Iterator[SkillState]:
 
 
 def _manifest(location: Location) -> SkillManifest | None:
-    """What a directive says before it is verified: only to be listed with its state."""
+    """The words of a directive before it is verified: only to be listed with its state."""
     from lillux.files import read_bytes
 
     try:

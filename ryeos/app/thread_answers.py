@@ -47,7 +47,7 @@ _OPEN_STATES = frozenset({"stopped", "failed", CANCELLED, INTERRUPTED})
 
 
 def _way_on(thread_id: str, thread: AgentThread, ended: Ended, repair: str) -> str:
-    """How a person lets a thread go on, "" for one that does not: a child, or one that is over.
+    """The way to let a thread go on, "" for one that does not: a child, or one that is over.
 
     What a limit stopped needs more first; what a full disk cut off needs its ``repair``.
     """
@@ -85,7 +85,7 @@ def with_receipt(
 
 
 def used_in_all(thread: AgentThread) -> Amounts:
-    """What a thread used; what is held back for an open call counts as used."""
+    """The use of a thread; what is held back for an open call counts as used."""
     used = thread.purse.used
     for one in thread.purse.reserved:
         used = used.plus(one.amounts)

@@ -32,7 +32,7 @@ class ThreadCall:
         return
 
     def describe(self) -> dict[str, Any]:
-        """Which directive, and what its thread would have. Raises as `carry_out`."""
+        """The directive, and what its thread would have. Raises as `carry_out`."""
         reference, request = self._asked()
         checked = carry_out(self._rye, reference, replace(request, dry_run=True), None).envelope
         warnings = checked["metadata"].get("warnings")

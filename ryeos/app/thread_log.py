@@ -37,7 +37,7 @@ _HERE: set[Path] = set()  # the folders of threads that this process carries out
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
-    """Who hears a thread while it runs. ``finish`` ends it after the present turn.
+    """The follower of a thread while it runs. ``finish`` ends it after the present turn.
 
     ``caller`` is who has it run, for its receipt; empty for the one of the workspace.
     """
@@ -116,7 +116,7 @@ def followed(journal: "Journal", following: Following) -> Iterator[Following]:
 
 
 def is_followed_here(records: "AgentRecords", thread_id: str) -> bool:
-    """Whether this very process carries the thread out. No file says so: those can be written."""
+    """True if this very process carries the thread out. No file says so: those can be written."""
     with suppress(LilluxError):  # ids of tools in the background may have a slash
         return records.folder_of(thread_id) in _HERE
     return False

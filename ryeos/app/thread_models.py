@@ -46,7 +46,7 @@ class WorkspaceModels:
         )
 
     def tries(self, frozen: Mapping[str, Any]) -> int:
-        """How often a model is asked at most."""
+        """The most times that a model is asked."""
         return self._endpoint(frozen).retry.tries
 
     def _endpoint(self, frozen: Mapping[str, Any]) -> Endpoint:
@@ -57,7 +57,7 @@ class WorkspaceModels:
 
 
 def provider_rules(frozen: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    """How the provider differs from its dialect: usage, schemas, retries."""
+    """The rules by which a provider differs from its dialect: usage, schemas, retries."""
     dialect = DIALECTS[frozen["dialect"]]
 
     def fields(name: str) -> Fields:

@@ -47,7 +47,7 @@ class ThreadWorkspace(Workspace, Protocol):
         """A directive with its inputs, and the item that it is made of."""
 
     def reference(self, text: str, item_type: str | None = None) -> Reference:
-        """What a text names."""
+        """The reference that a text names."""
 
     def search_items(self, request: "SearchRequest") -> "SearchResult":
         """The items that a search finds."""
@@ -64,7 +64,7 @@ THREAD = "thread"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadWish:
-    """What a caller wants of a thread.
+    """A caller's request for a thread.
 
     limits    that lower those of the directive (``limit_overrides``)
     at_most_s  seconds that count where they are less than all else; no wish of the caller
@@ -99,7 +99,7 @@ class ThreadWish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadSource:
-    """Where the threads of a node have providers, credentials and limits from, and who pays.
+    """The source of a node's threads: their providers, credentials and limits, and who pays.
 
     ``thread_spend`` is what the node lets one thread spend, in nano-dollars.
     """

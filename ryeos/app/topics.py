@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class Face(StrEnum):
-    """Who reads a text; the value is the mark of the lines that only this reader gets."""
+    """The reader of a text; the value is the mark of the lines that only this reader gets."""
 
     PERSON = "$"
     AGENT = ">"

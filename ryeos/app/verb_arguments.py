@@ -61,7 +61,7 @@ def with_options(arguments: Mapping[str, object]) -> dict[str, object]:
 
 
 def wants_all(arguments: Mapping[str, object]) -> bool:
-    """Whether a call asks for all that is known, by ``verbose`` or ``trace``."""
+    """True if a call asks for all that is known, by ``verbose`` or ``trace``."""
     return any(str(arguments.get(name)).lower() == "true" for name in ("verbose", "trace"))
 
 

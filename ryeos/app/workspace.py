@@ -453,7 +453,7 @@ class Rye:
         return {}
 
     def check(self, reference: Reference, request: ExecutionRequest) -> Answer:
-        """Whether `execute` would begin, here or on a machine with other programs. Raises as it.
+        """True if `execute` would begin, here or on a machine with other programs. Raises as it.
 
         Of a thread only what holds everywhere: a node has models and ceilings of its own.
         """
@@ -524,7 +524,7 @@ class Rye:
         return Answer(started_envelope(thread, (perf_counter() - started_at) * 1000, limit))
 
     def start_here(self, reference: Reference, request: ExecutionRequest) -> Answer:
-        """As `start`, by this program. Raises UnsupportedError where that is not known."""
+        """Start it by this program. Raises UnsupportedError where that is not known."""
         if self._program is None:
             raise UnsupportedError(
                 f"{reference}: async: this program does not know how it is started",
@@ -555,7 +555,7 @@ class Rye:
 
     @property
     def runner_seals(self) -> "RunnerSeals":
-        """What shows that a process is a runner of this user's."""
+        """The proof that a process is a runner of this user's."""
         from ryeos.run.threads.seals import RunnerSeals
 
         return RunnerSeals(self.context.spaces.user.ai)
@@ -604,7 +604,7 @@ class Rye:
         overwrite: bool,
         on_kept: Callable[[Path], None] = lambda _: None,
     ) -> tuple[Path, bool]:
-        """As `copy`, for any file of an item: ``relative`` to the folder of the item's kind."""
+        """Copy any file of an item: ``relative`` to the folder of the item's kind. See `copy`."""
         path = safe_join(destination.directory(location.ref.kind), relative)
         existing: bytes | None = None
         with suppress(FileNotFoundError):
@@ -756,7 +756,7 @@ class Rye:
 
 
 def _marks(item: VerifiedItem) -> dict[str, Any]:
-    """How far a text can be relied on."""
+    """Marks of how far a text can be relied on."""
     coverage: dict[str, Any] = {"coverage": item.coverage.value}
     return coverage if item.verified else coverage | {"verified": False}
 

@@ -37,7 +37,7 @@ _KEPT_READINGS = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lineage:
-    """What a run gets from its caller: lists that must allow its calls, and its depth.
+    """The inheritance of a run from its caller: lists that must allow its calls, and its depth.
 
     own    the graph's own list, which must allow them too; None where it has none
     depth  how many further graphs it may be the outermost of; None means unlimited
@@ -65,7 +65,7 @@ class Recording(Records, Protocol):
         """Results that are used again; None where nothing is kept."""
 
     def is_end_requested(self) -> bool:
-        """Whether a user wants the run ended."""
+        """True if a user wants the run ended."""
 
     def end(self, outcome: WalkOutcome, result: MappedResult) -> None:
         """Record how it ended."""
@@ -83,7 +83,7 @@ class Recording(Records, Protocol):
 
 
 class Recordings(Protocol):
-    """Where runs are recorded."""
+    """The place of the records of runs."""
 
     def load(self, run_id: str) -> SavedRun:
         """An earlier run. Raises RyeError `RUN_NOT_FOUND` and similar ones."""
@@ -100,7 +100,7 @@ class Recordings(Protocol):
 
 
 class GraphEnvironment(Protocol):
-    """What a run needs of the program that it runs in."""
+    """The needs of a run that its program meets."""
 
     def lineage(self, materials: Materials) -> Lineage:
         """Of the caller. Raises RyeError `PERMISSION_DENIED`."""
@@ -112,10 +112,10 @@ class GraphEnvironment(Protocol):
         """Those of the infrastructure."""
 
     def recordings(self, materials: Materials) -> Recordings:
-        """Where the runs of this call are recorded."""
+        """The place of the records of this call's runs."""
 
     def calls(self, run_id: str, lineage: Lineage, materials: Materials) -> Calls:
-        """What makes the calls of a run; ``lineage`` is what they get."""
+        """The maker of the calls of a run; ``lineage`` is what they get."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class GraphCall:
         return
 
     def describe(self) -> dict[str, Any]:
-        """What the graph is, and what is odd about it.
+        """The facts of the graph, and what is odd about it.
 
         Raises GraphInvalidError, GraphInputError.
         """
@@ -306,6 +306,6 @@ def _read(text: str, suffix: str, path: str, graph_id: str) -> _ReadFile:
 
 
 def _inner(lineage: Lineage) -> Lineage:
-    """What the calls of a run get."""
+    """The environment of the calls of a run."""
     depth = None if lineage.depth is None else lineage.depth - 1
     return Lineage(grants=lineage.lists, depth=depth)

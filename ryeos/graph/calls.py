@@ -21,7 +21,7 @@ Warn = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRules:
-    """What calls are allowed: each of these lists must have a capability for one."""
+    """The allowed calls: each of these lists must have a capability for one."""
 
     grants: Sequence[Capabilities]
 

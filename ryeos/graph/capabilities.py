@@ -17,7 +17,7 @@ Capabilities = tuple[str, ...]
 
 
 def required_capability(primary: str, kind: str | None, item_id: str) -> str:
-    """What a call needs; ``item_id`` is bare, and ``""`` for a search."""
+    """The capability that a call needs; ``item_id`` is bare, and ``""`` for a search."""
     if not item_id:
         return f"rye.{primary}.{SEARCH}"
     return ".".join(["rye", primary, kind or "tool", *item_id.split("/")])
@@ -35,7 +35,7 @@ def denial(
 def unlisted(
     primary: str, kind: str | None, item_id: str, grants: Sequence[Capabilities]
 ) -> str | None:
-    """As `denial`, without the exception for what steers a run."""
+    """The `denial` without the exception for what controls a run."""
     if not any(grants) or not all(grants):
         return "Permission denied: no capabilities"
     required = required_capability(primary, kind, item_id)

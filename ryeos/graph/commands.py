@@ -57,7 +57,7 @@ class Act:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallResult:
-    """What came of a call.
+    """The outcome of a call.
 
     result        the tool's own values; ``status`` is ``error`` in one that failed
     is_cancelled  the run is to end: nothing of the result counts
@@ -72,7 +72,7 @@ class CallResult:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the result is an error."""
+        """True if the result is an error."""
         return self.result.get("status") == "error"
 
 
@@ -130,7 +130,7 @@ WalkCommand: TypeAlias = Act | Fan | Pause | Enter | NodeDone
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalkOutcome:
-    """How a walk ended.
+    """The end of a walk.
 
     status      ``completed``, ``completed_with_errors``, ``error``, ``cancelled``, ``stepped``
     output      of the return node

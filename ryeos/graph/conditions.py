@@ -26,7 +26,7 @@ _SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What is at a path, compared with a value.
+    """A comparison of what is at a path with a value.
 
     op     a key of `OPERATORS`, never an alias
     value  a template, filled before it is compared
@@ -75,7 +75,7 @@ def parse_condition(data: Any, path: str) -> tuple[Condition | None, list[GraphP
 
 
 def holds(condition: Condition, document: Document, warn: Warn) -> bool:
-    """Whether a condition is true of a document; a group stops at the first that decides.
+    """True if a condition is true of a document; a group stops at the first that decides.
 
     Raises ExpressionError for a value that cannot be filled in, an invalid pattern, a text
     too long for its pattern, an unknown operator.
@@ -257,7 +257,7 @@ def _is_pattern(value: object, path: str, problems: list[GraphProblem]) -> bool:
 
 
 def _value_warnings(op: str, data: Mapping[Any, Any], path: str) -> Iterator[GraphProblem]:
-    """What can be compared, but hardly as it was meant."""
+    """Warnings for what can be compared, but hardly as it was meant."""
     value = data.get("value")
     if op in WITHOUT_VALUE:
         if value is False:

@@ -70,7 +70,7 @@ def fill(template: Any, document: Document, warn: Warn) -> Any:  # noqa: ANN401 
 
 
 def problems(template: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - JSON
-    """What is wrong with a template before any run: (place in it, words), ``("a.b[0]", "...")``.
+    """Problems of a template before any run: (place in it, words), ``("a.b[0]", "...")``.
 
     A template without problems fills, or fails for its values only.
     """

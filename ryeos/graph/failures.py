@@ -20,7 +20,7 @@ DEFAULT_RETRIES = 3
 
 
 class FailureAction(Enum):
-    """What is done about a failure.
+    """The action after a failure.
 
     AGAIN     the node is worked on once more
     ON_ERROR  the run continues at the node's ``on_error``
@@ -39,7 +39,7 @@ class FailureAction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What a hook wants done."""
+    """The control that a hook asks for."""
 
     action: str
     max_retries: int = DEFAULT_RETRIES
@@ -74,7 +74,7 @@ def after_failure(
     *,
     is_of_elements: bool,
 ) -> FailureAction:
-    """What is done, ``retries`` having been made of this node by now.
+    """The action after a failure, ``retries`` having been made of this node by now.
 
     ``is_of_elements`` tells the calls of a foreach, which it puts up with, from the node's own
     failures: those of ``over``, of its variables, of its edges.

@@ -47,7 +47,7 @@ class HookRun:
         return control
 
     def _applies(self, hook: Hook, context: Mapping[str, Any]) -> bool:
-        """Whether its condition holds; one that cannot be judged does not."""
+        """True if its condition holds; one that cannot be judged does not."""
         try:
             return hook.condition is None or holds(hook.condition, context, self._warn)
         except ExpressionError as error:
@@ -57,7 +57,7 @@ class HookRun:
     def _hook_answer(
         self, hook: Hook, document: Mapping[str, Any]
     ) -> Generator[WalkCommand, CallResult, Mapping[str, Any]]:
-        """What a hook says: its control, or the answer of its call; nothing where that failed."""
+        """The answer of a hook: its control, or that of its call; nothing where that failed."""
         if hook.control is not None:
             return hook.control
         if hook.action is None:

@@ -43,7 +43,7 @@ class LayoutArrow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Where an arrow runs: from its source to its target. ``label`` is the middle of its label."""
+    """The route of an arrow from source to target. ``label`` is the middle of its label."""
 
     points: tuple[Point, ...]
     label: Point | None = None
@@ -68,7 +68,7 @@ _SWEEPS = 12
 
 @dataclass(slots=True)
 class _Entry:
-    """What takes room in a row: a box, a bend or a label; its neighbours above and below."""
+    """An entry of a row: a box, a bend or a label; its neighbours above and below."""
 
     size: Size
     row: int
@@ -238,7 +238,7 @@ def _routes(
 def _ports(
     entries: Sequence[_Entry], chains: Sequence[Sequence[int]], boxes: Sequence[Size]
 ) -> Mapping[tuple[int, bool], Point]:
-    """Where each line leaves its upper box (True) and meets its lower (False), side by side."""
+    """Points where lines leave their upper box (True) and meet their lower (False)."""
     sides: dict[tuple[int, bool], list[tuple[float, int]]] = {}
     for number, chain in enumerate(chains):
         if chain:

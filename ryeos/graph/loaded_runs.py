@@ -52,7 +52,7 @@ class LoadedRun:
 
     @property
     def step(self) -> int:
-        """How many steps are done."""
+        """The number of steps that are done."""
         return self.snapshot.step
 
     @property
@@ -62,7 +62,7 @@ class LoadedRun:
 
     @property
     def current_node(self) -> str | None:
-        """Where to continue."""
+        """The position to continue at."""
         return self.snapshot.current_node
 
     @property
@@ -152,7 +152,7 @@ class _Objects:
         return self._store.get_object(digest)
 
     def since(self, start: int, end: int) -> tuple[dict[str, Any], ...]:
-        """What events after ``start`` and up to ``end`` hold."""
+        """The bytes of events after ``start`` and up to ``end``."""
         return tuple(value for at, value in self._inline.values() if start < at <= end)
 
     def _take(self, event: LoggedEvent) -> None:
@@ -190,7 +190,7 @@ def _from_transcript(
 
 
 def _end_after(transcript: ReadTranscript, used: LoggedEvent) -> tuple[int, int]:
-    """Where to continue writing: after the step used, or after its checkpoint, or after all."""
+    """The position to go on writing at: after the step used, or its checkpoint, or after all."""
     later = [
         event
         for event in transcript.events

@@ -18,12 +18,12 @@ OnError: TypeAlias = Literal["fail", "continue"]
 ResultShape: TypeAlias = Literal["output", "state", "both"]
 
 FORK, INLINE = "fork", "inline"
-"""How a directive is carried out: by a model, as a thread, or by the one who reads it."""
+"""The way to carry a directive out: by a model, as a thread, or by the one who reads it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """What a node calls.
+    """The call of a node.
 
     item_id  canonical, ``tool:demo/add``, and a template: ``tool:demo/${state.name}``. Only where
              its text begins with an expression may the kind be missing; ``""`` for a search
@@ -49,7 +49,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRetry:
-    """How often a failed call is made again: before retry n it waits delay_s * backoff ** (n - 1).
+    """The retries of a failed call: before retry n it waits delay_s * backoff ** (n - 1).
 
     max is the number of retries after the first attempt, at least one.
     """
@@ -162,7 +162,7 @@ GraphNode: TypeAlias = ActionNode | GateNode | ForeachNode | ReturnNode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
-    """What is done at an event, when its condition holds: either a call or a control.
+    """The action at an event, when its condition holds: either a call or a control.
 
     event    ``graph_started``, ``error``, ``after_step``, ``limit``, ``graph_completed``
     control  ``{"action": "retry", "max_retries": 2}``: what a hook's call might answer, as is.
@@ -214,5 +214,5 @@ def edges_of(node: GraphNode) -> tuple[Edge, ...]:
 
 
 def error_target(node: GraphNode) -> str | None:
-    """Where a node goes when its call fails, or None."""
+    """The target of a node when its call fails, or None."""
     return node.on_error if isinstance(node, (ActionNode, ForeachNode)) else None

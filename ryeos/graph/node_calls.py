@@ -45,7 +45,7 @@ def _written_list(text: str, node: str, warn: Callable[[str], None]) -> list[Any
 
 
 def collected(results: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """What is kept of each result: the thread where one was started, else all of it.
+    """The kept part of each result: the thread where one was started, else all of it.
 
     A thread of a model that has ended is a result like any other.
     """

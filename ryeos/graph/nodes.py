@@ -170,7 +170,7 @@ def _action(fields: GraphFields, *, foreach: bool) -> Action | None:
 
 
 def _calling(fields: GraphFields, names: Collection[str]) -> dict[str, Any]:
-    """What all nodes have that call something."""
+    """The fields of all nodes that call something."""
     return {
         "on_error": _error_target(fields, names),
         "cache_result": fields.truth(fields.first_of(("cache_result", "cache"))),

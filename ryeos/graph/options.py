@@ -13,7 +13,7 @@ from ryeos.items.specs import type_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What steers a run. Page: ``docs/graphs.md``.
+    """The options of a run. Page: ``docs/graphs.md``.
 
     run_id           of the run to begin, or with ``resume`` of that one
     node             the one node to work on, then stop

@@ -36,7 +36,7 @@ class Stroke(StrEnum):
 
 
 class NodeState(StrEnum):
-    """How far a run is with a node."""
+    """The progress of a run with a node."""
 
     PENDING = "pending"
     RUNNING = "running"

@@ -31,7 +31,7 @@ class PipeError(ValueError):
 
 
 class Argument(Enum):
-    """Whether a pipe has something behind a colon."""
+    """True if a pipe has something behind a colon."""
 
     NONE = "none"
     REQUIRED = "required"
@@ -62,7 +62,7 @@ def text_of(value: object) -> str:
 
 
 def kind_of(value: object) -> str:
-    """What a person calls the type of a value."""
+    """The type of a value, as a person calls it."""
     for types, name in _KINDS:
         if isinstance(value, types):
             return name
@@ -70,7 +70,7 @@ def kind_of(value: object) -> str:
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a number; true and false are not numbers."""
+    """True if a value is a number; true and false are not numbers."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 

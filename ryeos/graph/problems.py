@@ -20,7 +20,7 @@ _MAX_SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class GraphProblem:
-    """What a reader finds: as an error it keeps the graph from running, as a warning it does not.
+    """A problem that a reader finds: as an error it keeps the graph from running, as a warning not.
 
     path  where it stands in the YAML, ``config.nodes.route.next[0].to``; ``""`` for the file
     text  what was expected and what was found
@@ -112,7 +112,7 @@ def lines_of(text: str) -> dict[str, tuple[int, int]]:
 
 
 def position_of(path: str, known: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
-    """Where a problem's path stands; that of what holds it, where it is not there itself."""
+    """The position of a problem's path; that of what holds it, where it is missing itself."""
     while path and path not in known:
         path = path.rpartition("[" if path.endswith("]") else ".")[0]
     return known.get(path, (1, 1))

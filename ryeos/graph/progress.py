@@ -17,7 +17,7 @@ LAST_ERROR, RETRIES, INPUTS = "_last_error", "_retries", "inputs"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where a walk begins: at the start, or where an earlier one ended.
+    """The position where a walk begins: at the start, or where an earlier one ended.
 
     state   with the run's inputs under ``inputs``; copied, never changed
     step    how many steps were taken before
@@ -32,7 +32,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalkSettings:
-    """What holds for a walk besides its graph.
+    """The settings of a walk besides its graph.
 
     max_steps  how many steps this walk may take
     single     whether it ends behind the first node
@@ -47,7 +47,7 @@ class WalkSettings:
 
 
 def retries_of(state: Mapping[str, Any]) -> dict[str, int]:
-    """How often hooks have had each node tried again; what a caller has injected may be odd."""
+    """The retries of each node that hooks asked for; what a caller has injected may be odd."""
     known = state.get(RETRIES)
     if not isinstance(known, Mapping):
         return {}
@@ -73,16 +73,16 @@ class WalkProgress:
 
     @property
     def steps_taken(self) -> int:
-        """How many steps this walk has taken, apart from those of the run before."""
+        """The number of steps of this walk, apart from those of the run before."""
         return self.step - self._first_step
 
     @property
     def is_over_limit(self) -> bool:
-        """Whether no further step may be taken."""
+        """True if no further step may be taken."""
         return self.steps_taken >= self.settings.max_steps
 
     def document(self) -> dict[str, Any]:
-        """What expressions see."""
+        """The document that expressions see."""
         now = self._now()
         return {
             "state": dict(self.state),  # a copy: what is assigned ``${state}`` must not hold itself

@@ -49,7 +49,7 @@ CONFIG_KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class GraphReading:
-    """What a file says: the graph when there are no errors, and all problems in any case.
+    """A file as it was read: the graph when there are no errors, and all problems in any case.
 
     ``refused`` are those of the warnings for which it is not signed.
     """

@@ -41,7 +41,7 @@ _STEP = "-step"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunNaming:
-    """Which run this is to be: the id that its starter has chosen, and who that is.
+    """The naming of a run: the id that its starter has chosen, and who that is.
 
     is_inner  it is a call of another graph, whose page says enough
     """
@@ -130,7 +130,7 @@ class WorkspaceRecordings:
         )
 
     def _page_of(self, graph: Graph) -> Callable[[str], None]:
-        """What writes the page of a run."""
+        """The function that writes the page of a run."""
 
         def write(run_id: str) -> None:
             place = self._place()
@@ -202,7 +202,7 @@ class WorkspaceRecording:
         return self._records.run_id
 
     def is_end_requested(self) -> bool:
-        """Whether a user wants the run ended."""
+        """True if a user wants the run ended."""
         return self._ledger.is_end_requested(self.run_id)
 
     def node_entered(self, step: Enter) -> None:

@@ -53,7 +53,7 @@ class Ledger:
         self._registry, self._seals, self._runs, self._warn = registry, seals, runs, warn
 
     def lineage_of(self, thread_id: str) -> Lineage:
-        """What a run may do that this thread has started. Raises RyeError `PERMISSION_DENIED`.
+        """The lineage of a run that this thread has started. Raises RyeError `PERMISSION_DENIED`.
 
         A thread that is no run of a graph hands on what it has from its own parent; one that a
         person has started hands on no limits.
@@ -78,7 +78,7 @@ class Ledger:
         raise _parent_unknown(thread_id, "which has too many threads above it")
 
     def given_to(self, run_id: str) -> Lineage:
-        """What the caller allows a run, the graph's own list aside.
+        """The caller's lists for a run, the graph's own list aside.
 
         Raises RyeError `PERMISSION_DENIED`.
         """
@@ -98,7 +98,7 @@ class Ledger:
             return ""
 
     def is_alive(self, run_id: str) -> bool:
-        """Whether a process works on the run."""
+        """True if a process works on the run."""
         try:
             thread = refreshed(self._registry, self._registry.get(run_id))
         except ThreadNotFoundError:
@@ -144,7 +144,7 @@ class Ledger:
         return True
 
     def is_end_requested(self, run_id: str) -> bool:
-        """Whether a user has asked for the end of a run, see `ryeos.run.threads.end`."""
+        """True if a user has asked for the end of a run, see `ryeos.run.threads.end`."""
         return self._registry.place.file(run_id, CANCEL).exists()
 
     def leave(self, run_id: str) -> None:

@@ -30,7 +30,7 @@ COMPLETED = frozenset({"completed", "completed_with_errors", "success"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeInput:
-    """What decides the result of a node, and so is the key of its cache entry.
+    """The input that decides the result of a node, and so is the key of its cache entry.
 
     graph_hash             digest of the graph's ``config``
     config_snapshot_hash   digest of the merged configuration, ``""`` if absent

@@ -55,7 +55,7 @@ class HistoryStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPage:
-    """What the page shows. Times are seconds since 1970."""
+    """The content of the page. Times are seconds since 1970."""
 
     graph_id: str
     run_id: str
@@ -193,7 +193,7 @@ def _seconds(value: object) -> float:
 
 
 def page_path(place: RunPlace, graph_id: str, run_id: str) -> Path:
-    """Where the page is. Raises InvalidRefError, RunIdError, RunPlaceError."""
+    """The path of the page. Raises InvalidRefError, RunIdError, RunPlaceError."""
     folder = place.space.directory(Kind.KNOWLEDGE)
     if not is_inside(folder, place.ai):
         raise RunPlaceError(str(folder), "expected a folder, found a link")

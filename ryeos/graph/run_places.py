@@ -83,7 +83,7 @@ class RunPlace:
 
 
 def run_place(spaces: Spaces) -> RunPlace:
-    """Where the runs of these spaces are kept."""
+    """The place of the runs of these spaces."""
     project = spaces.project
     if project is not None and is_directory(project.ai):
         return RunPlace(project)

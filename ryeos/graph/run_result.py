@@ -54,7 +54,7 @@ def mapped(graph: Graph, outcome: WalkOutcome, run_id: str) -> MappedResult:
 
 
 def _shape(graph: Graph, outcome: WalkOutcome) -> dict[str, Any]:
-    """What is shown of output and state: of a failure the state, else as ``config.result`` says."""
+    """The shown part of output and state: of a failure the state, else by ``config.result``."""
     if outcome.error is not None:
         return {"state": outcome.state}
     shown: dict[str, Any] = {}

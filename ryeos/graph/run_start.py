@@ -69,7 +69,7 @@ def fresh_position(graph: Graph, options: Options, inputs: Mapping[str, Any]) ->
 def resumed_position(
     graph: Graph, options: Options, saved: SavedRun, graph_hash: str, inputs: Mapping[str, Any]
 ) -> Position:
-    """Where the saved run continues.
+    """The position at which the saved run continues.
 
     Its own inputs count, unless ``override_inputs`` lays the given ones over them. Raises
     RyeError `CONFLICT`, NodeNotFoundError, GraphInputError.

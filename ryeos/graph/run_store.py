@@ -66,7 +66,7 @@ class CheckpointPace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunIdentity:
-    """Which run this is, of which graph. ``graph_hash`` is the digest of the graph's config."""
+    """The identity of a run and its graph. ``graph_hash`` is the digest of the graph's config."""
 
     run_id: str
     graph_id: str
@@ -76,7 +76,7 @@ class RunIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRecord:
-    """What a completed step leaves.
+    """The record of a completed step.
 
     step         counts from 1; the run's steps so far
     node         its name

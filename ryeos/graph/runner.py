@@ -29,7 +29,7 @@ R = TypeVar("R")
 def side_by_side(
     work: Callable[[T], R], items: Sequence[T], most: int, on_done: Callable[[R], None]
 ) -> list[R]:
-    """What ``work`` gives for each item, in their order, at most ``most`` at once.
+    """The results of ``work`` for each item, in their order, at most ``most`` at once.
 
     ``on_done`` hears of each result as it comes, from one thread at a time. Raises the first
     exception that one of them raised, once all have ended.
@@ -93,7 +93,7 @@ class RunEnd:
 
     @property
     def goes_on(self) -> bool:
-        """Whether another step may be taken."""
+        """True if another step may be taken."""
         return not self.cancellation.is_set
 
     def pause(self, seconds: float) -> bool:
@@ -158,7 +158,7 @@ class ResultCache(Protocol):
 
 
 class Records(Protocol):
-    """Where a run is recorded. See `ryeos.graph.recording`."""
+    """The record of a run. See `ryeos.graph.recording`."""
 
     def node_entered(self, step: Enter) -> None:
         """A node is being worked on."""
@@ -169,7 +169,7 @@ class Records(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepEvent:
-    """What a person sees of a run while it runs.
+    """A run as a person sees it while it runs.
 
     what   ``started``, ``progress`` (of a foreach: ``done`` of ``total`` calls, 0 where they are
            not counted) or ``finished``
@@ -322,7 +322,7 @@ def _storable(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _printed(envelope: Mapping[str, Any]) -> str:
-    """What a tool printed beside its result, as far as its answer tells."""
+    """The output of a tool beside its result, as far as its answer tells."""
     metadata = envelope.get("metadata")
     text = metadata.get("stderr") if isinstance(metadata, Mapping) else None
     return text if isinstance(text, str) else ""

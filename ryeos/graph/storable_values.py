@@ -28,7 +28,7 @@ def storage_problem(value: object) -> str | None:
 
 
 def is_too_large(value: object) -> bool:
-    """Whether a value as JSON is larger than `MAX_SIZE`; stops counting there."""
+    """True if a value as JSON is larger than `MAX_SIZE`; stops counting there."""
     left, parts = MAX_SIZE, [value]
     while parts and left >= 0:
         part = parts.pop()

@@ -1,4 +1,4 @@
-"""What a graph takes from the results of graphs that it calls, compared with what those give.
+"""The values that a graph takes from graphs that it calls, compared with what those give.
 
 It is a file of its own as only validation reads other graphs.
 """

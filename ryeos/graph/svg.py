@@ -43,7 +43,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True, slots=True)
 class _Font:
-    """How a line of text looks."""
+    """The look of a line of text."""
 
     size: float
     colour: str

@@ -196,7 +196,7 @@ class _BodyError(ValueError):
 
 
 def has_marks(text: str) -> bool:
-    """Whether a text may hold anything to fill in. A quick test with false positives."""
+    """True if a text may hold anything to fill in. A quick test with false positives."""
     return "${" in text or "{input:" in text
 
 
@@ -223,7 +223,7 @@ def parse_template(text: str) -> tuple[Part, ...]:
 
 
 def pipe_problem(call: PipeCall) -> str:
-    """What is wrong with the name of a pipe, ``""`` when nothing is."""
+    """The problem of the name of a pipe, ``""`` for none."""
     if call.name in PIPES:
         return ""
     close = get_close_matches(call.name, PIPES, 1)

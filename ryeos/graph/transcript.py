@@ -48,7 +48,7 @@ EventRecord = tuple[str, Mapping[str, Any]]
 
 
 def signed_digest(run_id: str, turn: int, byte_offset: int, digest: str) -> str:
-    """What a checkpoint's signature is over: no digest of any file, so it signs nothing else."""
+    """The digest that a checkpoint's signature is over: of no file, so it signs nothing else."""
     return sha256_hex(_PURPOSE.encode() + canonical_json([run_id, turn, byte_offset, digest]))
 
 
@@ -138,7 +138,7 @@ class Transcript:
         return canonical_json(event) + b"\n"
 
     def _checkpoint(self, turn: int, rolling: "_Hash", size: int) -> dict[str, Any]:
-        """What is signed: ``rolling`` is over all bytes before it, ``size`` of them are new."""
+        """The signed digest: ``rolling`` is over all bytes before it, ``size`` of them are new."""
         digest, offset = rolling.hexdigest(), self._offset + size
         payload: dict[str, Any] = {
             "turn": turn,
@@ -216,7 +216,7 @@ class LoggedEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTranscript:
-    """What a transcript says.
+    """The content of a transcript.
 
     events          of whole lines, checkpoints too
     end             the offset after the last of them
@@ -242,7 +242,7 @@ def read_transcript(path: Path, run_id: str, trusted: KeyLookup) -> ReadTranscri
 
 
 def parse_transcript(data: bytes, where: str, run_id: str, trusted: KeyLookup) -> ReadTranscript:
-    """As `read_transcript`, of its bytes."""
+    """The transcript in these bytes, read as `read_transcript` does."""
     reading = _TranscriptReader(where, run_id, trusted)
     for start, line in _whole_lines(data):
         reading.take(start, line)

@@ -59,7 +59,7 @@ class Use:
                 yield reference[1]
 
     def is_whole(self, namespace: str) -> bool:
-        """Whether it takes a namespace as a whole."""
+        """True if it takes a namespace as a whole."""
         return any(reference == (namespace,) for reference in self.references())
 
 
@@ -255,7 +255,7 @@ def _validate_permissions(draft: GraphDraft, findings: Findings) -> None:
 
 
 def _needed_capabilities(draft: GraphDraft) -> Iterator[str]:
-    """What the calls of the graph need, each once; ``*`` for an id that is an expression."""
+    """Capabilities that the graph's calls need, each once; ``*`` for an id of an expression."""
     seen = set()
     for _, action in _actions(draft):
         item_id = action.item_id.partition(":")[2] or action.item_id

@@ -54,7 +54,7 @@ from ryeos.graph.storable_values import MAX_SIZE, is_too_large, storage_problem
 
 @dataclass(slots=True)
 class Visit:
-    """What one visit of a node has come to so far.
+    """The results of one visit of a node so far.
 
     next_node  None ends the graph
     outcome    ends it at once
@@ -72,12 +72,12 @@ class Visit:
 
     @property
     def is_undone(self) -> bool:
-        """Whether the visit does not count as a step."""
+        """True if the visit does not count as a step."""
         return self.again or self.is_cancelled
 
 
 class Visits:
-    """What is done at the nodes of a walk."""
+    """The work at the nodes of a walk."""
 
     def __init__(self, walk: WalkProgress, hooks: HookRun) -> None:
         self._walk, self._hooks = walk, hooks

@@ -1,1 +1,1 @@
-"""What a project has already, read as items: the readers of ``rye import``, one for each kind."""
+"""Readers of what a project has already, as items: one for each kind of ``rye import``."""

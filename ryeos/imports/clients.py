@@ -88,7 +88,7 @@ PROGRAM_NAMES = frozenset({"rye.pyz", "rye.py", "rye", "rye.exe"})
 
 
 class Format(StrEnum):
-    """How a settings file is written."""
+    """The form of a settings file."""
 
     JSON = "json"
     JSONC = "jsonc"
@@ -96,7 +96,7 @@ class Format(StrEnum):
 
 
 class Shape(StrEnum):
-    """How an entry says what to start.
+    """The form in which an entry says what to start.
 
     ``split``   ``command`` is the program, ``args`` are its arguments
     ``joined``  ``command`` is a list of both
@@ -140,7 +140,7 @@ class Client:
     is_desktop: bool = False
 
     def is_there(self, machine: Machine) -> bool:
-        """Whether the client seems to be installed: its settings, or their folder, are there."""
+        """True if the client seems to be installed: its settings, or their folder, are there."""
         path = self.user(machine) if self.user else None
         if path is None or machine.home is None:
             return False
@@ -281,7 +281,7 @@ def client_of(path: Path, machine: Machine) -> Client | None:
 
 
 def starts_rye(argv: Sequence[str]) -> bool:
-    """Whether a command line starts Rye as a server."""
+    """True if a command line starts Rye as a server."""
     at = argv.index("mcp") if "mcp" in argv else 0
     return at > 0 and file_name(argv[at - 1]) in PROGRAM_NAMES
 

@@ -27,14 +27,14 @@ _OF_TASKS = {".mk": "make", ".mak": "make", ".just": "just"}
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a file holds: the name of its kind, "" for none, and what was found, in words."""
+    """The kind of a file's content, "" for none, and what was found, in words."""
 
     kind: str
     words: str
 
 
 def content_of(path: Path) -> Content:
-    """What a file holds. Raises nothing: what cannot be read is of no kind."""
+    """The kind of a file's content. Raises nothing: what cannot be read is of no kind."""
     try:
         text = source_text(path, MAX_DOCUMENT)
     except LilluxError as error:
@@ -73,7 +73,7 @@ def _settings(said: object, form: str) -> Content:
 
 
 def _runner_of(said: Mapping[Any, Any], form: str) -> str:
-    """What a file seems to be whose runner reads it by one name only; ``""`` for anything else."""
+    """The kind of a file whose runner reads it by one name only; ``""`` for anything else."""
     if form == "JSON" and isinstance(said.get("scripts"), Mapping):
         return "npm reads scripts from a file with the name package.json"
     if form == "TOML" and isinstance(said.get("tasks"), Mapping):

@@ -27,7 +27,7 @@ _PLAIN_HEADERS = frozenset({"accept", "content-type", "user-agent", "accept-lang
 
 
 def is_secret(value: str, name: str = "") -> bool:
-    """Whether a value looks like a secret: by what it is called, or by what it looks like."""
+    """True if a value looks like a secret: by what it is called, or by what it looks like."""
     rest = VARIABLE_REFERENCE.sub("", value)
     if rest.strip().lower() in ("", "bearer", "basic", "token"):
         return False  # it is a reference already
@@ -39,7 +39,7 @@ def is_secret(value: str, name: str = "") -> bool:
 
 
 def _is_random(text: str) -> bool:
-    """Whether a long word mixes letters and digits as no name or path does."""
+    """True if a long word mixes letters and digits as no name or path does."""
     words = re.split(r"[/=_.+-]", text)
     longest = max(words, key=len)
     has_both = any(c.isdigit() for c in longest) and any(c.isalpha() for c in longest)

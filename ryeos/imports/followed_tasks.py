@@ -1,4 +1,4 @@
-"""What a task runs, in its own file and in those of the runners that its lines start.
+"""Steps of a task, in its own file and in those of the runners that its lines start.
 
 The rule for make, npm, just and mise: a line that starts a runner is followed into the file that
 this runner reads, which is pinned; where it is not known what the line starts, the task is refused;
@@ -61,7 +61,7 @@ class FollowedTasks:
         self._at_first = tuple(self._lines_at_first())
 
     def _lines_at_first(self) -> Iterator[str]:
-        """What the runner of the first file does for any name, with what that starts."""
+        """The work of the first file's runner for any name, with what that starts."""
         self._owners_at_first: list[str] = []
         before = self._with_starts(_first_recipe(self._first.file), self._first)
         yield from before.lines

@@ -1,4 +1,4 @@
-"""What a program takes, read from its ``--help``: argparse, click and typer. Pure.
+"""Arguments of a program, read from its ``--help``: argparse, click and typer. Pure.
 
 A page is a text of a program that is not trusted. What of it is not understood is left out, and
 `read_help` says so; no line of it becomes more than a name, a type and a description.
@@ -13,7 +13,7 @@ from lillux.values import dataclass
 
 MAX_PAGE, MAX_ARGUMENTS, MAX_DESCRIPTION = 128 * 1024, 60, 300
 VALUE, SWITCH, PAIR, LIST, SPREAD = "value", "switch", "pair", "list", "spread"
-"""How an argument is written: ``--a=x``, ``--a``, ``--a`` or ``--no-a``, ``--a=x --a=y``,
+"""The form of an argument: ``--a=x``, ``--a``, ``--a`` or ``--no-a``, ``--a=x --a=y``,
 ``--a x y``. The flag of a pair is both, with a space between."""
 _FRAME = str.maketrans(dict.fromkeys("│╭╮╰╯─┃┏┓┗┛━", " "))
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -69,7 +69,7 @@ class HelpPage:
 
 
 def read_help(text: str) -> HelpPage | None:
-    """What a page says; None where it is no page of argparse, click or typer.
+    """The content of a page; None where it is no page of argparse, click or typer.
 
     (1) the usage line says which places there are, which may be left out, which repeat
     (2) rows below headings say what each is
@@ -164,12 +164,12 @@ def _negative(flag: str, written: str) -> str:
 
 
 def is_click_type(word: str) -> bool:
-    """Whether a word of a page is the type of a value, as typer writes it in a column."""
+    """True if a word of a page is the type of a value, as typer writes it in a column."""
     return bool(re.fullmatch(r"[A-Z][A-Z_]*|\[[\w|.-]+\]|<[\w\[\]|. ]+>", word.strip()))
 
 
 def _meta(written: str, column: str) -> str:
-    """What an option takes, as the page names it; ``""`` for a switch."""
+    """The value of an option, as the page names it; ``""`` for a switch."""
     if column:
         return column.strip()
     last = re.split(r"[,/]\s*(?=-)", written)[-1]
@@ -177,7 +177,7 @@ def _meta(written: str, column: str) -> str:
 
 
 def _is_needed(flag: str, flags: Sequence[str], usage: str) -> bool:
-    """Whether argparse shows an option outside of brackets in its usage."""
+    """True if argparse shows an option outside of brackets in its usage."""
     for one in (flag, *flags):
         at = re.search(rf"(?<![\w-]){re.escape(one)}(?![\w-])", usage)
         if at:

@@ -29,7 +29,7 @@ class ListedRecipe:
 
 @dataclass(slots=True)
 class ListedRecipes:
-    """What a justfile and its parts say.
+    """The content of a justfile and its parts.
 
     ``variables`` are the expressions of assignments; ``first`` is what just does for any recipe;
     ``folders`` are those that the recipes of a module run in.
@@ -56,7 +56,7 @@ SETTING_LINE = re.compile(r"set\s+([\w-]+)\s*(?::=\s*(.*))?")
 
 
 def dumped_recipes(path: Path) -> tuple[Mapping[str, Any] | None, str]:
-    """What ``just`` prints of a file; None with the reason where it prints nothing."""
+    """The output of ``just`` for a file; None with the reason where it prints nothing."""
     import shutil
 
     from lillux.process import ProcessManager
@@ -317,7 +317,7 @@ class SmallReader:
 
 
 def _is_inside(lines: Sequence[str], number: int) -> bool:
-    """Whether a line belongs to the recipe above: it is indented, or blank before one that is."""
+    """True if a line belongs to the recipe above: it is indented, or blank before one that is."""
     for line in lines[number : number + 50]:
         if line.strip():
             return line[:1] in {" ", "\t"}

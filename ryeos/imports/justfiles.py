@@ -53,7 +53,7 @@ class Justfile:
         self.parts = tuple(files.parts.values())
 
     def recipe(self, name: str) -> Recipe | None:
-        """What just does for a recipe."""
+        """The work of just for a recipe."""
         one = self.listed.recipes.get(self.listed.aliases.get(name, name))
         if one is None:
             return None
@@ -126,7 +126,7 @@ class Justfile:
         return tuple(self.listed.first)
 
     def first_scripts(self) -> tuple[Script, ...]:
-        """What just gives to a shell for its variables."""
+        """The texts that just gives to a shell for its variables."""
         found = list[Script]()
         for name, text in self.listed.variables.items():
             texts = re.findall(r"`([^`]*)`", text)

@@ -17,14 +17,14 @@ from ryeos.items.errors import UsageError
 Reader = Callable[[ImportSource], ImportPlan]
 
 SKILL_FOLDERS = (".claude", ".agents", ".codex", ".cursor", ".gemini", ".github", ".opencode")
-"""Where clients keep skills, below a project's folder and below the home of a user."""
+"""Folders of clients' skills, below a project's folder and below the home of a user."""
 MAX_FOUND = 2000
 """Files of one kind that are looked at in a folder; more are an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportKind:
-    """What can be imported.
+    """The kinds of files that can be imported.
 
     name   what ``--from`` calls it
     title  what it is, for help and the table
@@ -43,7 +43,7 @@ class ImportKind:
     is_document: bool = False
 
     def fits(self, path: Path) -> bool:
-        """Whether a file is of this kind, by its name and the folders that it is in."""
+        """True if a file is of this kind, by its name and the folders that it is in."""
         for pattern in self.files:
             wanted = pattern.removeprefix("**/").split("/")
             parts = path.parts[-len(wanted) :]
@@ -67,7 +67,7 @@ class ImportKind:
 
 
 def _has(path: Path, mark: bytes) -> bool:
-    """Whether a file that is not large contains a mark."""
+    """True if a file that is not large contains a mark."""
     try:
         return mark in read_bytes(path, MAX_SOURCE_BYTES)
     except (OSError, LilluxError):
@@ -189,7 +189,7 @@ def find_kind(name: str) -> ImportKind:
 
 
 def sources_at(path: Path) -> list[tuple[ImportKind, Path]]:
-    """What can be imported from a file or a folder. Raises UsageError for nothing.
+    """The plan for a file or a folder. Raises UsageError where nothing can be imported.
 
     A file is of the kind that its content says, where that says one; else of that of its name.
     """

@@ -1,4 +1,4 @@
-"""How an entry of a client's settings starts a server, read as what an item may say.
+"""Starts of servers in entries of a client's settings, read as what an item may say.
 
 (1) placeholders of clients become those of items: ``${env:NAME}``, ``${workspaceFolder}``
 (2) a command line inside a shell is not taken: what it starts cannot be known, pinned or confined
@@ -85,7 +85,7 @@ NPM, PYPI = "npm", "pypi"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
-    """What a launcher would fetch: an ecosystem, what is asked for, and the program in it."""
+    """A package that a launcher would fetch: its ecosystem, its spec, and the program in it."""
 
     ecosystem: str
     spec: str
@@ -108,7 +108,7 @@ class Launch:
 
 
 def launch_of(words: Sequence[str]) -> Launch:
-    """What a command line starts: step (4)."""
+    """The package or program that a command line starts: step (4)."""
     name = program_name(words[0])
     if name in _LAUNCHERS:
         found = _LAUNCHERS[name](list(words[1:]))

@@ -126,7 +126,7 @@ def closing(text: str, at: int, letter: str) -> int:
 
 
 def shell_texts(text: str) -> list[str]:
-    """What ``$(shell ...)`` runs in a text."""
+    """The texts that ``$(shell ...)`` runs in a text."""
     found = list[str]()
     for start in re.finditer(r"\$([({])shell\s", text):
         end = closing(text, start.end(), start[1])

@@ -70,7 +70,7 @@ _NOT_FREE = frozenset(_GIVEN_WORDS.split()) | frozenset(_FUNCTION_WORDS.split())
 
 @dataclass(slots=True)
 class _Rule:
-    """What stands under the name of a target, all its rules together.
+    """The rule under the name of a target, all its rules together.
 
     ``lines`` are its recipe, each with its place; ``pattern`` is what a rule of a pattern is for.
     """
@@ -453,19 +453,19 @@ class Makefile:
         return text
 
     def is_task(self, name: str) -> bool:
-        """Whether a target is a task of its own: its name is a plain word, and no file's."""
+        """True if a target is a task of its own: its name is a plain word, and no file's."""
         rule = self.rules[name]
         if not _WORD.fullmatch(name) or not rule.is_target or name in self._made_first():
             return False
         return not self._phony or name in self._phony or "." not in name
 
     def has_recipe(self, name: str) -> bool:
-        """Whether a target does something, and is none that make has by itself."""
+        """True if a target does something, and is none that make has by itself."""
         rule = self.rules[name]
         return rule.is_target and bool(rule.lines or rule.needs) and name not in self._made_first()
 
     def recipe(self, name: str) -> Recipe | None:
-        """What make does for a target: by its own rules, and those of patterns that may apply."""
+        """The work of make for a target: by its own rules, and those of patterns that may apply."""
         rule = self.rules.get(name)
         needs_pattern = name not in self._phony and not (rule and rule.lines)
         patterns = list(self._patterns_for(name)) if needs_pattern else []
@@ -521,7 +521,7 @@ class Makefile:
         return plain
 
     def first_scripts(self) -> tuple[Script, ...]:
-        """What make gives to a shell while it reads the file."""
+        """The texts that make gives to a shell while it reads the file."""
         found = list[Script]()
         for line in self._at_once:
             texts = shell_texts(line)
@@ -538,7 +538,7 @@ class Makefile:
         return [goal] if goal else []
 
     def first(self) -> tuple[str, ...]:
-        """What make runs while it reads the file, and to bring its parts up to date."""
+        """Programs that make runs while it reads the file, and to bring its parts up to date."""
         found = list(self._at_once)
         for made in self._made_first():
             is_read = made in self.rules or made == self._name or made in self._parts
@@ -604,7 +604,7 @@ class Makefile:
         return list(found)
 
     def arguments(self, followed: Followed) -> Iterator[Argument]:
-        """What a caller may set: ``NAME ?= value``, and variables that nothing gives a value.
+        """Variables that a caller may set: ``NAME ?= value``, and those without a value.
 
         One that chooses which rules run keeps its value.
         """
@@ -651,12 +651,12 @@ class _OwnRecipes:
 
 
 def _is_balanced(name: str) -> bool:
-    """Whether a name ends outside of brackets: ``$(M:=-x)`` is no assignment."""
+    """True if a name ends outside of brackets: ``$(M:=-x)`` is no assignment."""
     return name.count("(") == name.count(")") and name.count("{") == name.count("}")
 
 
 def _stem(pattern: str, name: str) -> str | None:
-    """What stands for ``%`` in a name of a pattern; None for another name."""
+    """The text for ``%`` in a name of a pattern; None for another name."""
     start, mark, end = pattern.partition("%")
     if not mark:
         return "" if name == pattern else None

@@ -48,7 +48,7 @@ class MiseFile:
         self._folder = config.get("dir", "") if isinstance(config, Mapping) else ""
 
     def recipe(self, name: str) -> Recipe | None:
-        """What mise does for a task."""
+        """The work of mise for a task."""
         table = self.tables.get(name)
         if table is None:
             return None
@@ -81,7 +81,7 @@ class MiseFile:
         return name
 
     def first(self) -> tuple[str, ...]:
-        """What mise runs for the variables of any task."""
+        """The programs that mise runs for the variables of any task."""
         return self._first
 
     def first_scripts(self) -> tuple[Script, ...]:
@@ -146,7 +146,7 @@ def _other_files(source: ImportSource) -> dict[str, Mapping[str, Any]]:
 
 
 def _mise_recipe(table: Mapping[str, Any], tables: Mapping[str, object], folder: object) -> Recipe:
-    """What mise does for one table. Raises _MiseTaskError."""
+    """The work of mise for one table. Raises _MiseTaskError."""
     run, file = table.get("run", ""), table.get("file", "")
     if "extends" in table:
         raise _MiseTaskError("extends: what a template says is not read")
@@ -186,7 +186,7 @@ def _mise_recipe(table: Mapping[str, Any], tables: Mapping[str, object], folder:
 
 
 def _mise_folder(folder: object) -> str | None:
-    """Where a task runs; None for what a template or an absolute path says."""
+    """The folder of a task; None for what a template or an absolute path says."""
     if not isinstance(folder, str):
         return None
     plain = re.sub(r"^\{\{\s*(?:config_root|cwd)\s*\}\}/?", "", folder)

@@ -121,7 +121,7 @@ def _document(source: ImportSource) -> Mapping[str, Any]:
 
 
 def _resolved(said: Mapping[str, Any], value: object, depth: int = 0) -> object:
-    """What a value is, its own reference followed. Raises OperationError for one that leads out."""
+    """The value, its own reference followed. Raises OperationError for one that leads out."""
     reference = value.get("$ref") if isinstance(value, Mapping) else None
     if reference is None:
         return value
@@ -143,7 +143,7 @@ def _resolved(said: Mapping[str, Any], value: object, depth: int = 0) -> object:
 
 
 def _path_item(said: Mapping[str, Any], value: object) -> tuple[Mapping[str, Any], str]:
-    """What stands under a path, and why nothing does."""
+    """The value under a path, and why there is none."""
     try:
         found = _resolved(said, value)
     except OperationError as error:
@@ -563,7 +563,7 @@ def _is_json(kind: str) -> bool:
 
 
 def _suits(kind: MediaType, schema: Mapping[str, Any]) -> bool:
-    """Whether a body of a schema may have a form in a media type."""
+    """True if a body of a schema may have a form in a media type."""
     kinds = _kinds_of(schema)
     if kind.form == FORM:
         return "object" in kinds
@@ -571,7 +571,7 @@ def _suits(kind: MediaType, schema: Mapping[str, Any]) -> bool:
 
 
 def _form_styles(encoding: object) -> dict[str, Any]:
-    """How members of a form are written, where the document says it. Raises OperationError."""
+    """Styles of the members of a form, where the document says them. Raises OperationError."""
     styles: dict[str, Any] = {}
     for name, said in encoding.items() if isinstance(encoding, Mapping) else ():
         one = said if isinstance(said, Mapping) else {}

@@ -1,4 +1,4 @@
-"""What an import would make, as values, and what keeps some of it from being made. Pure.
+"""Plans of imports: items that would be made, and what keeps others from being made. Pure.
 
 A reader of a kind (`ryeos.imports.kinds`) looks at files and gives an `ImportPlan`. It starts
 nothing, writes nothing, and asks nothing of the network: that a plan was made is never more than
@@ -41,7 +41,7 @@ def source_error(path: str, problem: str, *, hint: str = "") -> RyeError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportSource:
-    """What a reader looks at.
+    """The source that a reader looks at.
 
     path     a file or a folder
     project  the folder that it is imported into, None for user space

@@ -60,7 +60,7 @@ def _place(word: str) -> str:
 
 
 def is_program(place: str, project: Path | None) -> bool:
-    """Whether a path is that of a program, or of a folder of them.
+    """True if a path is that of a program, or of a folder of them.
 
     By its name, and by what is there: nothing else of this file looks at a machine.
     """

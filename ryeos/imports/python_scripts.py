@@ -111,7 +111,7 @@ def _script(source: ImportSource, ref: ItemRef, origin: str) -> ProposedItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Code:
-    """What a script says that is of interest here.
+    """The content of a script that is of interest here.
 
     ``is_unread``: for a newer Python than this one, so that only its lines were looked at.
     """
@@ -138,7 +138,7 @@ def _text(data: bytes, origin: str) -> str:
 
 
 def _code(text: str, origin: str) -> _Code:
-    """What a script says, by its tree, or by its lines where its Python is a newer one.
+    """The content of a script, by its tree, or by its lines where its Python is a newer one.
 
     Raises RyeError `IMPORT_UNREADABLE`, SpecError.
     """

@@ -156,7 +156,7 @@ class _Words:
         return next((value for name, value in reversed(self.options) if name in names), "")
 
     def has(self, *names: str) -> bool:
-        """Whether one of the options is there."""
+        """True if one of the options is there."""
         return any(name in names for name, _ in self.options)
 
 

@@ -30,7 +30,7 @@ def generated(comment: str, values: Mapping[str, object]) -> str:
 
 
 def is_untouched(body: str) -> bool:
-    """Whether a text is as it was generated."""
+    """True if a text is as it was generated."""
     above, found, below = _split_digest(body)
     return not below and found == _digest(above)
 
@@ -143,7 +143,7 @@ _HEADER = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
-    """How a server is reached: a program and its words, or an address.
+    """The way to a server: a program and its words, or an address.
 
     env      names of variables that the program gets
     headers  header -> name of the variable that holds it

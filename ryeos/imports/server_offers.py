@@ -116,7 +116,7 @@ def _description(tool: Mapping[str, Any]) -> str:
 
 
 def _other_fields(tool: Mapping[str, Any], said_elsewhere: Sequence[str]) -> dict[str, Any]:
-    """What else a server says of a tool, for a person who compares it with what it says later."""
+    """Other words of a server on a tool, for a person who compares them with later ones."""
     kept = {key: _plain(tool[key], 8) for key in sorted(tool) if key not in said_elsewhere}
     return {"listed": kept} if kept else {}
 

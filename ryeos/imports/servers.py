@@ -79,7 +79,7 @@ def _is_server(entry: object) -> bool:
 
 
 def has_servers(settings: Mapping[str, Any]) -> bool:
-    """Whether settings, of any client, hold servers: in a place that is known, or nothing else."""
+    """True if settings, of any client, hold servers: in a place that is known, or nothing else."""
     for place in CONTAINERS:
         found: object = settings
         for name in place:
@@ -90,7 +90,7 @@ def has_servers(settings: Mapping[str, Any]) -> bool:
 
 
 def _settings(source: ImportSource) -> tuple[Mapping[str, Any], frozenset[str]]:
-    """What a settings file says, and the paths of members that it says twice."""
+    """The content of a settings file, and the paths of members that it has twice."""
     text, where = source_text(source.path), str(source.path)
     if source.path.suffix == ".toml":
         import tomllib
@@ -120,7 +120,7 @@ def _duplicate_keys(node: JsonNode, path: tuple[str, ...], depth: int = 4) -> It
 def _containers(
     settings: Mapping[str, Any], source: ImportSource
 ) -> list[tuple[tuple[str, ...], Mapping[str, Any]]]:
-    """Where the entries stand: the client's own place, or every place that is known."""
+    """The place of the entries: the client's own, or every place that is known."""
     known = (find_client(source.client).container,) if source.client else CONTAINERS
     places = [*known]
     if source.project:  # Claude Code keeps what belongs to one project by its path

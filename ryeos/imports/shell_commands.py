@@ -12,7 +12,7 @@ from itertools import product
 from lillux.values import dataclass, field
 
 UNKNOWN = "\0"
-"""What a shell, or a runner, puts into a word when it runs."""
+"""The marks of what a shell, or a runner, puts into a word when it runs."""
 OWN = "\udcff"
 """The folder that a text starts in, by its whole path: a letter that no text in UTF-8 has."""
 _MAX_DEPTH, _MAX_COMMANDS, _MAX_CHOICES, _MAX_VALUE = 6, 2000, 200, 1000

@@ -1,4 +1,4 @@
-"""What is read of a file with tasks: the tasks, and the parts that it is made of.
+"""A file with tasks as it was read: the tasks, and the parts that it is made of.
 
 A file of its own: each reader gives it, and `ryeos.imports.tasks` imports the readers.
 """
@@ -52,7 +52,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class TaskFile:
-    """What a reader found in a file.
+    """The findings of a reader in a file.
 
     ``notes`` are on lines that it did not take, ``left_out`` are tasks beyond `MAX_ITEMS`.
     """

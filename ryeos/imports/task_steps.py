@@ -18,7 +18,7 @@ MAX_STEPS, MAX_SHOWN, _MAX_NAMES = 1000, 64 * 1024, 2000
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What a shell gets at once: as a person sees it, and with the values that are known."""
+    """A text that a shell gets at once: as a person sees it, and with the values that are known."""
 
     shown: str
     text: str
@@ -26,7 +26,7 @@ class Script:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """What a runner does for one name.
+    """The work of a runner for one name.
 
     before   names that run first
     lines    its own lines
@@ -78,7 +78,7 @@ class RunnerFile(Protocol):
         ...
 
     def recipe(self, name: str) -> Recipe | None:
-        """What the runner does for a name."""
+        """The work of the runner for a name."""
         ...
 
     def started(self, words: Sequence[str]) -> list[str]:
@@ -90,7 +90,7 @@ class RunnerFile(Protocol):
         ...
 
     def first_scripts(self) -> tuple[Script, ...]:
-        """What of these a shell gets."""
+        """Those of these texts that a shell gets."""
         ...
 
     def variables_of(self, lines: Sequence[str]) -> Iterator[str]:

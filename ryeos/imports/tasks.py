@@ -122,7 +122,7 @@ def _item(task: Task, runner: str, source: ImportSource) -> ProposedItem:
 
 
 def _problem_of_name(runner: str, name: str) -> str:
-    """What keeps a runner from reading this file: then others would run than are shown."""
+    """The obstacle to a runner that reads this file: then others would run than are shown."""
     read_name = _READ_NAMES.get(runner)
     if read_name is None or read_name[1].fullmatch(name):
         return ""
@@ -183,7 +183,7 @@ def _untrue(said: TaskItem, base: Path) -> Iterator[str]:
 
 
 def is_of_same_task(before: bytes, proposed: bytes) -> bool:
-    """Whether two tools run the same task by the same files; the first may be an earlier Python."""
+    """True if two tools run the same task by the same files; the first may be an earlier Python."""
     try:
         said = TaskItem.from_config(_config_of(proposed))
         if earlier := _earlier(before):

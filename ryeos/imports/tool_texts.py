@@ -27,7 +27,7 @@ NAME_OF_TASK = re.compile(r"\w[\w:./-]{0,99}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolParts:
-    """What a tool says besides its arguments.
+    """The facts of a tool besides its arguments.
 
     files  path below the base and SHA-256 of each file that it depends on, the script first
     block  a PEP 723 block
@@ -97,7 +97,7 @@ def further_files(text: str, base: Path) -> list[FurtherFile]:
 
 
 def is_of_same_source(before: bytes, proposed: bytes) -> bool:
-    """Whether two tools run the same files, by the same command, and say so in their Python."""
+    """True if two tools run the same files, by the same command, and say so in their Python."""
     try:
         one, other = (text.decode() for text in (before, proposed))
         first, second = pinned_files(one), pinned_files(other)
@@ -148,7 +148,7 @@ DEFAULTS = {defaults}
 
 
 def has(given, name):
-    """Whether a parameter is given: no list without a word in it."""
+    """True if a parameter is given: no list without a word in it."""
     return given.get(name) is not None and given[name] != []
 
 

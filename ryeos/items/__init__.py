@@ -1,1 +1,1 @@
-"""What an item is: its reference, its header by file type, its text, and the errors about it."""
+"""Items: their references, headers by file type, texts, and the errors about them."""

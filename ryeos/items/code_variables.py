@@ -1,4 +1,4 @@
-"""Which variables of the environment would load code from a project, and what is left of them.
+"""Variables of the environment that would load code from a project, and what is left of them.
 
 A folder of modules, a preloaded library, or a script that each shell reads first: where such a
 variable names a file of a project, an agent that may write there would say what runs in the user's
@@ -26,7 +26,7 @@ _PROPERTY = re.compile(r"-D(?!java\.|jdk\.|sun\.)[\w.-]+=[^\s./][^\s]*")
 def left_of_variables(
     env: Mapping[str, str], platform: str, is_inside: Callable[[str], bool]
 ) -> dict[str, str]:
-    """What is left of each variable that names code of a project: ``""`` for nothing.
+    """The rest of each variable that names code of a project: ``""`` for nothing.
 
     Of a list of folders the others are left. ``is_inside`` says of an absolute path whether it lies
     in a project; a relative one does, as programs are started there.
@@ -73,7 +73,7 @@ _OF_JAVA = (
 
 
 def _is_relative_option(name: str, value: str) -> bool:
-    """Whether an option of the value names a path that is not absolute, however it looks."""
+    """True if an option of the value names a path that is not absolute, however it looks."""
     if name == "NODE_OPTIONS":  # Node.js takes quotes away, and _ for -
         return bool(_REQUIRED.search(re.sub(r"[\"\\]", "", value).replace("_", "-")))
     if name.startswith("LUA_INIT"):

@@ -35,7 +35,7 @@ _SHAPES: Mapping[str, Any] = {
     ),
     **dict.fromkeys(("config", "parameters", "inputs", "outputs", "anchor", "variants"), _BLOCK),
 }
-"""What a value of each field looks like, in full; prose has other words behind the sign."""
+"""The form of a value of each field, in full; prose has other words behind the sign."""
 _IN_BODY = frozenset(
     {"executor_id", "config_schema", "env_config", "verify_deps", "child_constraints"}
     | {"execution_params", "native_async"}
@@ -68,7 +68,7 @@ class CommentField:
 
 
 def may_have_fields(text: str) -> bool:
-    """Whether a line of a text may be one that `field_in` finds: a quick search."""
+    """True if a line of a text may be one that `field_in` finds: a quick search."""
     return _MAY_DECLARE.search(text) is not None
 
 
@@ -102,7 +102,7 @@ def _declared(line: str) -> CommentField | None:
 
 
 def repeats_header(found: CommentField, header: Mapping[str, Any]) -> bool:
-    """Whether a line says what is read of the header."""
+    """True if a line says what is read of the header."""
     read = header_field(header, found.field)
     return isinstance(read, str) and read == found.value
 

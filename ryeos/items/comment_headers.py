@@ -30,7 +30,7 @@ _FENCE = "---"
 
 
 def parse_tags(text: str, mark: str) -> dict[str, Any]:
-    """What the comments say, under the names that Python files use; values are strings.
+    """Fields that the comments set, under the names that Python files use; values are strings.
 
     ``version: 1.0.0`` and ``@version 1.0.0`` for the known words
     (`ryeos.items.header_values.TAGS`), ``__version__ = "1.0.0"`` for any name. Later in this list
@@ -73,7 +73,7 @@ def read_tag(comment: str) -> tuple[str, str] | None:
 
 
 def read_block(comment: str) -> str:
-    """What a comment says behind the name of an object that may go on below it, ``""`` else."""
+    """The text of a comment behind the name of an object that may go on below it, ``""`` else."""
     found = _SCHEMA.fullmatch(comment) or _SANDBOX.fullmatch(comment)
     return found[1] if found else ""
 

@@ -78,7 +78,7 @@ Approves = Callable[..., bool]
 
 
 def nothing_approved(relative: str, data: bytes | None = None) -> bool:  # noqa: ARG001 - no path of the project counts
-    """What a project brings besides signed items is not used."""
+    """Approve nothing of what a project brings besides signed items."""
     return False
 
 
@@ -123,7 +123,7 @@ class PathWalk:
 
 
 class LockMode(StrEnum):
-    """What ``RYE_LOCK`` says about lockfiles."""
+    """The word of ``RYE_LOCK`` about lockfiles."""
 
     OFF = "off"
     WARN = "warn"
@@ -132,7 +132,7 @@ class LockMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What one invocation depends on.
+    """Everything that one invocation depends on.
 
     process_env   the environment of this program, as far as tools may have it
     tool_programs gives a folder that comes last on the PATH of tools, or None; asked when a tool
@@ -181,7 +181,7 @@ class Context:
     walks: dict[tuple[str, str], PathWalk] = field(default_factory=dict, repr=False, compare=False)
 
     def program_variables(self) -> Mapping[str, str]:
-        """What tells a tool how to start this program, in the same user space."""
+        """Variables that tell a tool how to start this program, in the same user space."""
         words = self.program_words()
         if not words:
             return {}
@@ -226,7 +226,7 @@ class Context:
 
     @property
     def project_code(self) -> Mapping[str, str]:
-        """What is left of each variable by which programs would load code of a project.
+        """The rest of each variable by which programs would load code of a project.
 
         An agent may write there, as in `project_programs`.
         """
@@ -237,7 +237,7 @@ class Context:
         return left_of_variables(self.process_env, self.platform, self._is_inside())
 
     def is_in_project(self, path: str) -> bool:
-        """Whether an absolute path, or what it leads to, lies where an agent may write."""
+        """True if an absolute path, or what it leads to, lies where an agent may write."""
         return self._is_inside()(path)
 
     def _is_inside(self) -> IsInside:
@@ -331,14 +331,14 @@ class Context:
         return _with_left(env, self.project_code)
 
     def _path_variable(self) -> str:
-        """How this environment spells it: Windows does not mind the case."""
+        """The spelling of this environment: Windows does not mind the case."""
         if self.platform != "win32":
             return "PATH"
         return next((name for name in self.process_env if name.upper() == "PATH"), "PATH")
 
     @property
     def baseline(self) -> "FolderRestrictions":
-        """What is kept from such a program whose user turned limits off (level ``off``).
+        """Restrictions of such a program whose user turned limits off (level ``off``).
 
         It reads no private key, and writes nothing that gives rights: keys, trust, approvals,
         settings and records of user space. At every other level `ryeos.run.allowance` counts.
@@ -365,7 +365,7 @@ class Context:
 
     @property
     def working_directory(self) -> Path:
-        """Where tools run: the project, else where the caller is."""
+        """The folder where tools run: the project, else where the caller is."""
         return self.project_path or self.cwd
 
 
@@ -485,7 +485,7 @@ def cache_place(env: Mapping[str, str], kind: str, platform: str) -> Path | None
 
 
 def cache_root(env: Mapping[str, str], platform: str) -> Path | None:
-    """Where Rye keeps what can be made again, whether it is there or not; None for no place."""
+    """The folder of what can be made again, whether it is there or not; None for no place."""
     configured = env.get("RYE_CACHE_DIR")
     if configured:
         return Path(configured).absolute()

@@ -28,7 +28,7 @@ _LINE_ENDS = pattern("\r(?!\n)|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 
 def may_have_unread(kind: Kind, suffix: str, text: str, header: Mapping[str, Any]) -> bool:
-    """Whether a text has words that `unread_declarations` must look at: a quick search."""
+    """True if a text has words that `unread_declarations` must look at: a quick search."""
     from ryeos.items.comment_fields import may_have_fields
 
     if kind is Kind.TOOL and next(inner_blocks(suffix, header), None):
@@ -57,7 +57,7 @@ def may_have_unread(kind: Kind, suffix: str, text: str, header: Mapping[str, Any
 
 
 def _has_further_words(text: str, header: Mapping[str, Any]) -> bool:
-    """Whether a name of the header is there more often than the parser has read it.
+    """True if a name of the header is there more often than the parser has read it.
 
     Counts of fixed texts, which take a hundredth of what parsing the file takes.
     """
@@ -80,12 +80,12 @@ def _has_further_words(text: str, header: Mapping[str, Any]) -> bool:
 
 
 def _is_main(name: str, text: str) -> bool:
-    """Whether ``__name__`` is there only to be compared."""
+    """True if ``__name__`` is there only to be compared."""
     return name == "__name__" and text.count(name) == len(_MAIN.findall(text))
 
 
 def may_have_unread_rights(text: str, *, has_rights: bool) -> bool:
-    """Whether `unread_rights` must look at a text: the search of each run, in one pass or two."""
+    """True if `unread_rights` must look at a text: the search of each run, in one pass or two."""
     lowered = text.lower()
     if not text.isascii():
         lowered = skeleton(lowered)

@@ -53,7 +53,7 @@ def unread_declarations(
     is_module: bool = False,
     file_type: FileType | None = None,
 ) -> Iterator[Unread]:
-    """What a text seems to declare and Rye does not read, in the order of its lines.
+    """Declarations that a text seems to make and Rye does not read, in the order of lines.
 
     ``text`` is the whole file, ``header`` what was read of it. ``is_module``: it is a part of a
     tool, so only fields count that would make it one. Raises MetadataError.
@@ -138,7 +138,7 @@ _FIX = "write it once, at the top level, as {name} = and one literal"
 
 
 def _judged(found: Iterable[Binding | Unread]) -> Iterator[Unread]:
-    """What programs bind besides the one literal of each field that counts."""
+    """Bindings of a program besides the one literal of each field that counts."""
     by_field: dict[str, list[Binding]] = {}
     for one in found:
         if isinstance(one, Unread):
@@ -184,7 +184,7 @@ def _below_first_lines(file_type: FileType, text: str) -> str:
 
 
 def _judged_comments(found: Iterable[Binding | Unread]) -> Iterator[Unread]:
-    """What comments of a header say a second time, or differently; see `shell_bindings`."""
+    """Comments of a header that say a thing again, or differently; see `shell_bindings`."""
     counting: dict[str, Binding] = {}
     for one in found:
         if isinstance(one, Unread):
@@ -276,7 +276,7 @@ def _in_comments_of_data(suffix: str, text: str) -> Iterator[Unread]:
 
 
 def _merged(suffix: str, text: str) -> Iterator[Unread]:
-    """What ``<<`` takes into a block of YAML, where a reader would not look for it."""
+    """Keys that ``<<`` takes into a block of YAML, where a reader would not look for them."""
     if suffix not in {".yaml", ".yml"} or "<<" not in text:
         return
     from ryeos.items.yaml import merges

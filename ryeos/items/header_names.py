@@ -34,7 +34,7 @@ def squashed(name: str) -> str:
 
 
 def seems_sandbox(name: str) -> bool:
-    """Whether a name is that of the block of rights, or one slip away from it."""
+    """True if a name is that of the block of rights, or one slip away from it."""
     return is_one_slip(squashed(name), SANDBOX)
 
 
@@ -42,7 +42,7 @@ _LETTERS = pattern(r"[\W_]+")
 
 
 def seems_right(name: str) -> bool:
-    """Whether a name is that of one right of the block: ``sandbox.write``, ``SANDBOX_WRITE``.
+    """True if a name is that of one right of the block: ``sandbox.write``, ``SANDBOX_WRITE``.
 
     ``sandbox_env`` is not, as programs have environments called so.
     """
@@ -55,7 +55,7 @@ def seems_right(name: str) -> bool:
 
 
 def seems_rights(name: str) -> bool:
-    """Whether a name is that of the block of rights or of one of them, or one slip away."""
+    """True if a name is that of the block of rights or of one of them, or one slip away."""
     return seems_sandbox(name) or seems_right(name)
 
 
@@ -90,7 +90,7 @@ def with_plain_signs(text: str) -> str:
 
 
 def is_one_slip(word: str, wanted: str) -> bool:
-    """Whether a word is another one, but for at most one letter or two that changed places."""
+    """True if a word is another one, but for at most one letter or two that changed places."""
     if word == wanted:
         return True
     short, long = sorted((word, wanted), key=len)
@@ -164,7 +164,7 @@ def declared_in_comment(comment: str, *, is_header: bool = False) -> str:
 
 
 def has_sandbox_words(lowered: str) -> bool:
-    """Whether `sandbox_words` may find any in a text of small ASCII letters: a quick search."""
+    """True if `sandbox_words` may find any in a text of small ASCII letters: a quick search."""
     if "_" in lowered:
         lowered = lowered.replace("_", "")
     return "sand" in lowered or "box" in lowered or "sanbdox" in lowered

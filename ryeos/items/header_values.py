@@ -70,7 +70,7 @@ _FEW = 4096
 
 @lru_cache(maxsize=2)
 def _line_ends(text: str) -> list[int]:
-    """Where the lines of a text end: who asks for thousands of lines counts once."""
+    """The ends of a text's lines: who asks for thousands of lines counts once."""
     return [match.start() for match in re.finditer("\n", text)]
 
 

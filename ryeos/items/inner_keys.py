@@ -58,7 +58,7 @@ _HEADERS = frozenset({"HEADER", "META", "METADATA", "TOOL", "TOOL_CONFIG"})
 
 
 def _is_of_rights(key: str, value: object) -> bool:
-    """Whether a value looks like rights: a switch or a name below the same key does not."""
+    """True if a value looks like rights: a switch or a name below the same key does not."""
     match value:
         case list() if seems_right(key):
             return True

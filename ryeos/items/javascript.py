@@ -86,7 +86,7 @@ def _declared_constant(tokens: JavaScriptTokens, text: str) -> dict[str, Any]:
 
 
 def is_field(name: str) -> bool:
-    """Whether a name is one that a header's field may have."""
+    """True if a name is one that a header's field may have."""
     from ryeos.items.specs import SPELLINGS
 
     return any(name in spellings for spellings in SPELLINGS.values())

@@ -96,7 +96,7 @@ _MAX_EXECUTED = 3
 def _executed(
     tokens: Sequence[Token], around: Sequence[int], text: str, depth: int
 ) -> "Iterator[Binding]":
-    """What texts bind that are given to ``eval`` and its like."""
+    """Names bound by texts that are given to ``eval`` and its like."""
     from ryeos.items.header_names import Binding
 
     names = executing_names(tokens)
@@ -140,7 +140,7 @@ def _text_at(tokens: Sequence[Token], at: int) -> str:
 
 
 def _how(tokens: Sequence[Token], at: int) -> str:
-    """What happens to the name at a place; ``""`` where it is only read."""
+    """The change to the name at a place, in words; ``""`` where it is only read."""
     before, after = _text_at(tokens, at - 1), _text_at(tokens, at + 1)
     if before in DECLARES:
         is_top = tokens[at].depth == 0
@@ -157,7 +157,7 @@ def _how(tokens: Sequence[Token], at: int) -> str:
 
 
 def _is_changed(tokens: Sequence[Token], at: int) -> bool:
-    """Whether a part of a value is assigned or removed here, or a method called that does so."""
+    """True if a part of a value is assigned or removed here, or a method called that does so."""
     before = _text_at(tokens, at - 1)
     end, last = _end_of_members(tokens, at)
     is_called = last in _CHANGES and _text_at(tokens, end) == "("
@@ -167,7 +167,7 @@ def _is_changed(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _is_assigned(tokens: Sequence[Token], at: int) -> bool:
-    """Whether ``=`` stands here, also as the end of ``+=`` and its like."""
+    """True if ``=`` stands here, also as the end of ``+=`` and its like."""
     start = at
     while _text_at(tokens, at) in _MARKS_BEFORE_EQUALS and at - start < len("??="):
         if _text_at(tokens, at + 1) == "" or tokens[at + 1].start != tokens[at].start + 1:
@@ -195,7 +195,7 @@ def _end_of_members(tokens: Sequence[Token], at: int) -> tuple[int, str]:
 
 
 def _how_as_text(tokens: Sequence[Token], at: int) -> str:
-    """What happens to the name that a text holds: ``exports["NAME"] =``."""
+    """The change to the name that a text holds: ``exports["NAME"] =``."""
     before, after = _text_at(tokens, at - 1), _text_at(tokens, at + 1)
     is_index = before == "[" and after == "]"
     is_deleted = is_index and "delete" in {one.text for one in tokens[max(at - 3, 0) : at]}
@@ -218,7 +218,7 @@ _HEADS = frozenset({"if", "while", "for", "switch", "with"})
 
 
 def _is_export(tokens: Sequence[Token], at: int) -> bool:
-    """Whether a place belongs to ``export {...}`` or ``export * as``."""
+    """True if a place belongs to ``export {...}`` or ``export * as``."""
     above = reversed(tokens[max(at - _LONGEST_LIST, 0) : at])
     ends = (one.text for one in above if one.text in {";", "export", "import", "="})
     return next(ends, "") == "export"
@@ -276,7 +276,7 @@ def _uses_of_rights(tokens: Sequence[Token], around: Sequence[int]) -> set[int]:
 
 
 def _is_read_of_key(tokens: Sequence[Token], at: int, opening: int) -> bool:
-    """Whether a name is no value here, one of whose keys is read, or one that is exported."""
+    """True if a name is no value here, one of whose keys is read, or one that is exported."""
     before, after = _text_at(tokens, at - 1), _text_at(tokens, at + 1)
     if before in {".", "?.", "typeof"} or after in {".", "?.", "[", ":"}:
         return True
@@ -290,7 +290,7 @@ def _is_read_of_key(tokens: Sequence[Token], at: int, opening: int) -> bool:
 
 
 def _is_exports(tokens: Sequence[Token], opening: int) -> bool:
-    """Whether an object is what a file exports: ``export default {``, ``module.exports = {``."""
+    """True if an object is what a file exports: ``export default {``, ``module.exports = {``."""
     before = opening - 1
     while before > 0 and (tokens[before].kind == NAME or tokens[before].text in {".", "("}):
         if tokens[before].text == "default":
@@ -471,7 +471,7 @@ _ENDS_HEADER = frozenset(
 
 
 def _ends_header(token: Token) -> bool:
-    """Whether a token begins what is no constant and no import."""
+    """True if a token begins what is no constant and no import."""
     return token.kind == END or (token.depth == 0 and token.text in _ENDS_HEADER)
 
 
@@ -530,7 +530,7 @@ _SHORT = "sandbx"
 
 
 def _is_declared(name: str, value: str) -> bool:
-    """Whether an assignment seems to declare rights, by its name and how its value begins."""
+    """True if an assignment seems to declare rights, by its name and how its value begins."""
     from ryeos.items.header_names import seems_sandbox
 
     is_constant = name.upper() == name or name.startswith("__")
@@ -560,7 +560,7 @@ _SHIFTS = frozenset("\"'`")
 
 
 def _is_doubtful(tokens: Sequence[Token], at: int, text: str) -> bool:
-    """Whether a slash begins an expression for this reader alone, or for others, and it matters.
+    """True if a slash begins an expression for this reader alone, or for others, and it matters.
 
     It matters if the expression has quotes or the marks of comments in it.
     """

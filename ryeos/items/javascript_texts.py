@@ -210,7 +210,7 @@ def executing_names(tokens: Sequence[Token]) -> frozenset[str]:
 def is_executed(
     tokens: Sequence[Token], at: int, around: Sequence[int], names: frozenset[str]
 ) -> bool:
-    """Whether the string at a place is given to a call that executes it.
+    """True if the string at a place is given to a call that executes it.
 
     ``around`` is what `enclosing` says of the tokens.
     """

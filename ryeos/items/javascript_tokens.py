@@ -98,7 +98,7 @@ class JavaScriptTokens:
         return passed
 
     def _skip(self, position: int) -> int:
-        """Where the next token starts, behind blanks and comments."""
+        """The start of the next token, behind blanks and comments."""
         while True:
             blank = _BLANK.match(self._text, position)
             start = blank.end() if blank else position
@@ -174,7 +174,7 @@ class JavaScriptTokens:
 
 
 def _regex_may_follow(before: Token) -> bool:
-    """Whether a slash begins a regular expression here; after a value it divides."""
+    """True if a slash begins a regular expression here; after a value it divides."""
     match before.kind:
         case "name":
             return before.text in KEYWORDS_BEFORE_A_VALUE

@@ -45,7 +45,7 @@ def find_fence(text: str, language: str) -> Fence | None:
 
 
 def count_signature_lines(lines: list[str]) -> int:
-    """How many lines at the top sign the file: comments that begin with ``<!-- rye:``."""
+    """The number of lines at the top that sign the file: they begin with ``<!-- rye:``."""
     count = 0
     while count < len(lines) and lines[count].startswith("<!-- rye:"):
         count += 1

@@ -1,4 +1,4 @@
-"""What this program itself loads: no library and no module of a place where agents write.
+"""Code that this program itself loads: no library, no module of a place where agents write.
 
 The loader reads its search path once, at the start: what this program loads late, like SQLite,
 would come from there. So it starts once more without these folders.
@@ -51,7 +51,7 @@ def begin_node(env: Mapping[str, str], data: str) -> None:
 
 
 def _projects_of_node(env: Mapping[str, str], data: str) -> IsInside:
-    """Where users of a node and agents write: its data, and projects. Where it starts is none."""
+    """Folders that users of a node and agents write: its data, and projects, not its start."""
     base = user_folder(env, "", sys.platform, str(Path.cwd()))
     homes = (base, env.get("USERPROFILE", ""), env.get("HOME", ""))
     noted = noted_projects(f"{base}/{AI_FOLDER}")

@@ -36,7 +36,7 @@ class LinkedFolder:
     leading: tuple[str, ...]
 
     def is_about(self, warning: str) -> bool:
-        """Whether a warning says that something of this folder was left out."""
+        """True if a warning says that something of this folder was left out."""
         starts = (f"{self.path}: ", *(f"{self.path}/{name}: " for name in self.leading))
         return warning.startswith(starts)
 

@@ -7,7 +7,7 @@ from ryeos.items.header_values import MetadataError, shown
 from ryeos.items.xml_documents import Element
 
 PRIMARIES = ("execute", "fetch", "sign", "search", "load")
-"""What an item can ask for. ``search`` and ``load`` are older words for parts of ``fetch``."""
+"""The rights an item can ask for. ``search``, ``load`` are older words for parts of ``fetch``."""
 
 _PART_OF_FETCH = frozenset({"search", "load"})
 _ACKNOWLEDGE = "acknowledge"

@@ -37,7 +37,7 @@ class PinnedFiles:
 
 
 def pinned_files(text: str) -> PinnedFiles:
-    """What a Python text lists. Raises MetadataError where it names `NAME` and is no Python."""
+    """The list of a Python text. Raises MetadataError where it names `NAME` and is no Python."""
     # Python takes full-width and similar letters of a name for those of ASCII.
     if NAME not in (text if text.isascii() else unicodedata.normalize("NFKC", text)):
         return PinnedFiles()
@@ -173,7 +173,7 @@ def _changes(module: ast.Module, counting: ast.stmt) -> Iterator[tuple[int, str]
 
 
 def _change(node: ast.AST) -> str:
-    """What one node does to the list, ``""`` for one that at most reads it."""
+    """The change that one node makes to the list, ``""`` for one that at most reads it."""
     problem = ""
     match node:
         case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.alias(name=_, asname=name) if (

@@ -1,4 +1,4 @@
-"""Which folder is the project, and which the user space, as texts.
+"""The folders of the project and of the user space, as texts.
 
 It is a file of its own because the MCP server greets with the project before anything else is
 imported: `pathlib` and `typing` would slow that start.
@@ -32,12 +32,12 @@ COMMAND_VARIABLES = frozenset(
         *("LESSOPEN", "LESSCLOSE", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_EXTERNAL_DIFF"),
     }
 )
-"""What programs start, by a command line of the user; a bare name is looked up on the PATH."""
+"""Programs that others start by the user's command line; a bare name is found on the PATH."""
 _CODE_PREFIXES = ("LD_", "DYLD_", "LUA_INIT", "LUA_PATH", "LUA_CPATH")
 
 
 def names_code(name: str) -> bool:
-    """Whether a variable says which code other programs load, or which program they start."""
+    """True if a variable says which code other programs load, or which program they start."""
     return name in CODE_VARIABLES or name in COMMAND_VARIABLES or name.startswith(_CODE_PREFIXES)
 
 
@@ -112,11 +112,11 @@ def _without_ai(path: str) -> str:
 
 
 IsInside = Callable[[str], bool]
-"""Whether an absolute path lies where an agent may write, or leads there."""
+"""True if an absolute path lies where an agent may write, or leads there."""
 
 
 class Projects:
-    """Where agents may write: the project, and below each other folder that has ``.ai``.
+    """The places where agents may write: the project, and below each folder that has ``.ai``.
 
     ``is_alone``: the project is the only one whose folders a program of this user can write.
     ``noted`` are other projects, see `note_projects`.
@@ -139,14 +139,14 @@ class Projects:
         self._followed: dict[str, tuple[str, bool]] = {}
 
     def leads_inside(self, path: str) -> bool:
-        """Whether a path lies in a project, or any link on its way: who writes there moves it."""
+        """True if a path lies in a project, or any link on its way: who writes there moves it."""
         real, is_led = self._follow(path, 0)
         if is_led or self._is_inside(real):
             return True
         return bool(self._project) and _is_within(os.path.normpath(path), self._project)
 
     def _is_inside(self, folder: str) -> bool:
-        """Whether a real path lies in a project."""
+        """True if a real path lies in a project."""
         if self._root and _is_within(folder, self._root):
             return True
         if self._is_alone:
@@ -202,7 +202,7 @@ _OF_ADMINISTRATOR = "/usr/local"  # where a package that is being worked on is l
 
 
 def may_have_links(folder: str, platform: str) -> bool:
-    """Whether a folder of programs may have links to where agents write: not one of the system."""
+    """True if a folder of programs may have links to where agents write: not one of the system."""
     if folder in _OF_PACKAGES or platform == "win32":
         return False
     if _is_within(folder, _OF_ADMINISTRATOR):

@@ -199,7 +199,7 @@ def _defined_or_changed(node: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def _is_constant(name: str) -> bool:
-    """Whether a name is written like a constant: others are methods, classes and attributes."""
+    """True if a name is written like a constant: others are methods, classes and attributes."""
     return name.upper() == name or (name.startswith("__") and name != "__name__")
 
 

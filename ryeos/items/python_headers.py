@@ -82,7 +82,7 @@ def _literal(name: str, value: "ast.expr") -> dict[str, Any]:
 
 
 def is_literal(value: "ast.expr") -> bool:
-    """Whether `parse_python` reads a value."""
+    """True if `parse_python` reads a value."""
     import ast
 
     try:

@@ -14,7 +14,7 @@ _THROUGH_TEXT = "is assigned through a text"
 
 
 class NamesByText:
-    """What a file binds through a text: ``globals()["A"]``, ``setattr(m, "A", x)``, ``exec``.
+    """Names that a file binds by a text: ``globals()["A"]``, ``setattr(m, "A", x)``, ``exec``.
 
     Variables that hold the names of a module (``g = globals()``) count as these, and so do all
     parameters in a file that hands them to a function.
@@ -127,7 +127,7 @@ class NamesByText:
                 return ""
 
     def _is_namespace(self, node: ast.expr) -> bool:
-        """Whether an expression is ``globals()`` or its like, a ``__dict__``, or holds one."""
+        """True if an expression is ``globals()`` or its like, a ``__dict__``, or holds one."""
         match node:
             case ast.Name(id=name):
                 return name in self._holders
@@ -143,7 +143,7 @@ class NamesByText:
                 return False
 
     def _is_held(self, node: ast.expr) -> bool:
-        """Whether a variable with this value holds the names of a module.
+        """True if a variable with this value holds the names of a module.
 
         ``vars(x)`` of another object does not, as of the options of a command line.
         """

@@ -121,7 +121,7 @@ class ConstantTexts:
         yield from self._joined("", [*mixed, *texts[len(parts) :]], 0)
 
     def _called(self, text: str, method: str, call: ast.Call, depth: int) -> Iterator[str]:
-        """What a method of a text returns."""
+        """The text that a method of a text returns."""
         given = [self.of(one, depth) for one in call.args]
         if method == "format":
             yield from self._formatted(text, call)
@@ -167,7 +167,7 @@ def elements_of_collection(series: ast.expr) -> list[ast.expr]:
 
 
 def _addends(node: ast.AST) -> list[ast.AST]:
-    """What a chain of ``+`` adds: as a list, as a chain may be longer than Python may recurse."""
+    """The parts that a chain of ``+`` adds, as a list: a chain may be too long for recursion."""
     found: list[ast.AST] = []
     while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         found.append(node.right)

@@ -16,10 +16,10 @@ from ryeos.items.places import AI_FOLDER
 
 AI_DIRECTORY = AI_FOLDER
 REPLACED_FOLDER, REPLACED_SETTINGS_FOLDER = "state/replaced", "state/replaced-settings"
-"""Where user space keeps what a command replaced: texts of items, and settings with tokens."""
+"""Folders of user space for what a command replaced: texts of items, settings with tokens."""
 LOCKS_FOLDER, THREADS_FOLDER = "state/locks", "state/agent"
 CREDENTIALS_FOLDER = "state/credentials"
-"""Where user space keeps the keys that a person stored, a file of mode 0600 for each."""
+"""The folder of user space for keys that a person stored, a file of mode 0600 for each."""
 PRIVATE_FOLDERS = (
     *("config/keys/signing", "config/keys/receipts", CREDENTIALS_FOLDER),
     *(REPLACED_SETTINGS_FOLDER, LOCKS_FOLDER, THREADS_FOLDER),
@@ -45,7 +45,7 @@ _RANKS = {PROJECT: 3, USER: 2, SYSTEM: 1}
 
 
 class Kind(StrEnum):
-    """What an item is; its folder decides, never its content."""
+    """The kind of an item; its folder decides, never its content."""
 
     TOOL = "tool"
     DIRECTIVE = "directive"
@@ -102,7 +102,7 @@ class ItemRef:
 
     @property
     def is_test(self) -> bool:
-        """Whether it holds cases of the tool beside it, see `ryeos.app.item_tests`."""
+        """True if it holds cases of the tool beside it, see `ryeos.app.item_tests`."""
         return self.kind is Kind.TOOL and self.id.endswith(TEST_SUFFIX)
 
     @property
@@ -113,7 +113,7 @@ class ItemRef:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What a caller typed: an id, and a kind if one was named."""
+    """The words of a caller: an id, and a kind if one was named."""
 
     kind: Kind | None
     id: str
@@ -183,12 +183,12 @@ _PARTS = frozenset({"lib", "extractors"})
 
 
 def is_part(item_id: str) -> bool:
-    """Whether an item is a part of others: a list of everything has no need of it."""
+    """True if an item is a part of others: a list of everything has no need of it."""
     return not _PARTS.isdisjoint(item_id.split("/")[:-1])
 
 
 def id_gives_rights(config_id: str) -> bool:
-    """Whether configuration of this id gives rights: an agent neither signs nor copies it."""
+    """True if configuration of this id gives rights: an agent neither signs nor copies it."""
     first, _, rest = config_id.casefold().partition("/")
     second = rest.partition("/")[0].partition(".")[0]
     return not RIGHTS_FOLDERS.isdisjoint({first, f"{first}/{second}"})
@@ -266,7 +266,7 @@ class Space:
         return (*kind.suffixes, *self.added()) if kind is Kind.TOOL else kind.suffixes
 
     def has_suffix(self, kind: Kind, suffix: str) -> bool:
-        """Whether files with this suffix in lower case can be items of a kind."""
+        """True if files with this suffix in lower case can be items of a kind."""
         return suffix in kind.suffixes or self.file_type(kind, suffix) is not None
 
     def file_type(self, kind: Kind, suffix: str) -> "FileType | None":
@@ -321,7 +321,7 @@ class Spaces:
 
     @property
     def system_base(self) -> Path | None:
-        """What ``{system_space}`` stands for: the core bundle, else the first one."""
+        """The folder for ``{system_space}``: the core bundle, else the first one."""
         core = self.named("system:ryeos-core") or self.named(SYSTEM)
         return core.base if core else None
 
@@ -352,7 +352,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
-    """Where an item was found, what it hides, and which paths were looked at in vain.
+    """The place of an item, what it hides, and which paths were looked at in vain.
 
     ``missed`` lets a cache notice a file that appears later and would win.
     """
@@ -378,7 +378,7 @@ class FieldRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileType:
-    """How tools with a further suffix are signed and read.
+    """A further suffix of tools, and how these are signed and read.
 
     prefix, end    the comment that holds the signature line; ``end`` is ``""`` for a line comment
     after_shebang  whether a first line ``#!/...`` stays above the signature, and is not covered

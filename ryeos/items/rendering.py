@@ -95,7 +95,7 @@ def render_directive(
 
 
 def input_schema(text: str) -> dict[str, Any]:
-    """What a directive takes, as a JSON schema. Raises MetadataError."""
+    """The inputs of a directive as a JSON schema. Raises MetadataError."""
     inputs = parse_directive(text).inputs
     return {
         "type": "object",

@@ -23,7 +23,7 @@ def keep_replaced(user: Space, path: Path, data: bytes) -> Path:
 
 
 def keep_replaced_settings(user: Space, path: Path, data: bytes) -> Path:
-    """As `keep_replaced`, of settings that may hold tokens: nothing confined reads the copy."""
+    """Keep settings that may hold tokens like `keep_replaced`: nothing confined reads the copy."""
     return _keep(user.ai / REPLACED_SETTINGS_FOLDER, path, data)
 
 

@@ -63,7 +63,7 @@ class Rights:
         return {key: _entries_as_block(key, getattr(self, key)) for key in KEYS}
 
     def allows_variable(self, name: str) -> bool:
-        """Whether the rights name a variable of the environment."""
+        """True if the rights name a variable of the environment."""
         if self.env is None:
             return True
         return any(fits_variable(pattern, name) for pattern in self.env)
@@ -289,7 +289,7 @@ def _both_networks(mine: Entries | None, other: Entries | None) -> Entries | Non
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Whether a path is a folder or lies below it."""
+    """True if a path is a folder or lies below it."""
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
@@ -300,7 +300,7 @@ def _is_program_of(entry: str, wide: str) -> bool:
 
 
 def fits_variable(pattern: str, name: str) -> bool:
-    """Whether a pattern like ``LC_*`` names a variable."""
+    """True if a pattern like ``LC_*`` names a variable."""
     return name == pattern or (pattern.endswith("*") and name.startswith(pattern[:-1]))
 
 

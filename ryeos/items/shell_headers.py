@@ -24,7 +24,7 @@ _ASSIGNMENT = pattern(
 
 
 def parse_shell(text: str) -> dict[str, Any]:
-    """What a shell script says about itself, under the names that Python files use.
+    """Fields of a shell script, under the names that Python files use.
 
     Comments above the first command (`parse_tags`), and below, assignments
     at the beginning of a line: ``__version__="1.0.0"``, unless the value needs a shell. These win
@@ -48,7 +48,7 @@ BARE_SCRIPT = {
     "__tool_type__": "bash",
     "__executor_id__": "rye/core/runtimes/bash/bash",
 }
-"""What a shell script is that begins with ``#!`` and does not say what it is.
+"""Header of a shell script that begins with ``#!`` and does not say what it is.
 
 No signature covers that line: the version does, which stands in the line of its identity.
 """
@@ -56,7 +56,7 @@ _DECLARING_FIELDS = frozenset({"tool_type", "executor_id", "__tool_type__", "__e
 
 
 def is_bare_script(suffix: str, text: str) -> bool:
-    """Whether it is a shell script that does not say what it is. Raises MetadataError."""
+    """True if it is a shell script that does not say what it is. Raises MetadataError."""
     return suffix == ".sh" and is_undeclared_script(text, parse_shell(text))
 
 

@@ -95,7 +95,7 @@ def _split_line(line: str, quote: str) -> tuple[str, str | None, str]:
 
 
 def shell_bindings(text: str) -> Iterator[Binding | Unread]:
-    """What the comments and assignments of a script declare; each `Unread` is not read at all."""
+    """Declarations in comments and assignments of a script; each `Unread` is not read at all."""
     lines = shell_lines(text)
     yield from comment_bindings(text, "#", below=[one for one in lines if one.comment is not None])
     seen = {one.number for one in lines}
@@ -160,7 +160,7 @@ def _variable(number: int, line: str) -> Iterator[Unread]:
 
 
 def _fix(field: str) -> str:
-    """What to do for a field, in the imperative."""
+    """The remedy for a field, in the imperative."""
     if field in _NAMES:
         return f"in the comments at the top write # {field}: VALUE"
     return "a shell script cannot say it: write the tool as YAML"
@@ -169,7 +169,7 @@ def _fix(field: str) -> str:
 def comment_bindings(
     text: str, mark: str, *, is_block: bool = False, below: Sequence[ShellLine] = ()
 ) -> Iterator[Binding | Unread]:
-    """What the comments at the top declare, and the comments further down that seem to.
+    """Declarations in the comments at the top, and in those further down that seem to make some.
 
     ``below`` are the comments of a script; without it every line with the mark is one. With
     ``is_block`` the comments at the top are YAML between two ``---``.

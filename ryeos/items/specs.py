@@ -51,7 +51,7 @@ _KNOWN_KEYS = frozenset(spelling for names in SPELLINGS.values() for spelling in
 
 
 class ParamsMode(Enum):
-    """How a tool gets its parameters besides standard input."""
+    """The way of a tool's parameters besides standard input."""
 
     AUTO = "auto"
     STDIN = "stdin"
@@ -61,7 +61,7 @@ class ParamsMode(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """What a tool, runtime or primitive declares.
+    """The declarations of a tool, a runtime or a primitive.
 
     executor_id    the next element; None ends the chain; ABSENT when the file does not say
     config         the element's part of the execution config

@@ -26,9 +26,9 @@ from ryeos.items.line_ends import pinned_bytes
 RUNTIME = "rye/core/runtimes/task/task"
 MAX_FILE = 4 * 1024 * 1024
 FORMS = ("value", "switch", "list", "spread", "assign")
-"""How an argument is written: ``--a=x``, ``--a``, ``--a=x --a=y``, ``--a x y``, ``A=x``."""
+"""Forms of an argument: ``--a=x``, ``--a``, ``--a=x --a=y``, ``--a x y``, ``A=x``."""
 LIMITS = ("timeout", "max_output_bytes")
-"""What else a person may write into the config."""
+"""Further keys that a person may write into the config."""
 _KEYS = frozenset({"runs", "command", "files", "absent", "arguments", *LIMITS})
 _DIGEST = pattern(r"[0-9a-f]{64}")
 _PROGRAM = pattern(r"\w[\w.+-]{0,63}")
@@ -70,7 +70,7 @@ class TaskArgument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskItem:
-    """What a tool says of its task.
+    """The task of a tool, as its config says it.
 
     runs     every line that it runs, in order, as a person was shown it
     files    path below the folder of ``.ai``, and SHA-256 with LF, of each file that is read
@@ -186,7 +186,7 @@ def _words(one: TaskArgument, value: object, values: list[str]) -> Iterator[str]
 
 
 def _is_given(given: Mapping[str, Any], name: str) -> bool:
-    """Whether a parameter has a value: no list without a word in it."""
+    """True if a parameter has a value: no list without a word in it."""
     return given.get(name) is not None and given[name] != []
 
 

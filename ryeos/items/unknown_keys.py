@@ -56,7 +56,7 @@ def unknown_key_warnings(spec: ToolSpec, suffix: str, where: str) -> Iterator[st
 
 
 def misspelt_keys(spec: ToolSpec, suffix: str) -> Iterator[str]:
-    """What is wrong with each key that is nearly one that means something."""
+    """The problem of each key that is nearly one that means something."""
     known = tuple(name for names in SPELLINGS.values() for name in names)
     is_data = suffix in _DATA_SUFFIXES
     for key in spec.unrecognized:

@@ -26,7 +26,7 @@ _RIGHTS_TAG = re.compile(
 _ONLY_IN_METADATA = DIRECTIVE_FIELDS - {"description"}
 _NO_SANDBOX = "is not read; the tools that a directive calls have a sandbox, a directive has none"
 _RIGHTS = frozenset({"metadata", "permissions", "limits"})
-"""What gives rights or holds a budget where it is read, and looks so wherever it stands."""
+"""Elements that give rights or hold a budget, and look so wherever they stand."""
 
 
 def header_lines(text: str) -> str:

@@ -33,7 +33,7 @@ class Element:
 
 
 EMPTY = Element(tag="", attributes={}, content=(), line=0)
-"""What an element that is not there says: nothing."""
+"""Stands for an element that is not there: it says nothing."""
 
 
 def _texts(element: Element) -> Iterator[str]:

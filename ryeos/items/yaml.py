@@ -135,7 +135,7 @@ def merges(text: str) -> Iterator[tuple[str, str, int]]:
 
 
 def _merged_here(node: "yaml.MappingNode") -> Iterator[tuple[str, int]]:
-    """What each ``<<`` of a mapping takes in from mappings written right there."""
+    """Keys that each ``<<`` of a mapping takes in from mappings written right there."""
     import yaml
 
     lines = {str(key.value): key.start_mark.line + 1 for key, _ in node.value}

@@ -67,14 +67,14 @@ class ClientQuestions:
 
     @property
     def can_ask(self) -> bool:
-        """Whether this client can show a form to its user, in any revision of the protocol."""
+        """True if this client can show a form to its user, in any revision of the protocol."""
         if not self.call.caller.can("elicitation"):
             return False
         modes = self.call.caller.capabilities["elicitation"]
         return not modes or isinstance(modes.get("form"), dict)
 
     def answered(self, key: str) -> bool | None:
-        """What the user said to the question of this key; None where it was not asked yet."""
+        """The user's answer to the question of this key; None where it was not asked yet."""
         if not has_responses(self.call):
             return None
         content = response_of(self.states, self.call, key)
@@ -253,7 +253,7 @@ def _waiting(
 
 
 def _can_sign(rye: Rye) -> bool:
-    """Whether this process has the key: not one under a passphrase, nor of a silent ssh-agent."""
+    """True if this process has the key: not one under a passphrase, nor of a silent ssh-agent."""
     try:
         return rye.signing_key().is_confirmed
     except KeyLockedError:
@@ -297,7 +297,7 @@ _MAY_SEND = (
 def _may_use_shell(
     ref: ItemRef, arguments: ToolArguments, questions: ClientQuestions
 ) -> dict[str, Any] | None:
-    """As `may_execute`, for an item that runs what the agent writes: one question a session.
+    """Decide as `may_execute` for an item that runs what the agent writes: one question a session.
 
     A client that cannot ask its user runs it, confined as all that an agent starts.
     """

@@ -1,4 +1,4 @@
-"""What a model reads of an answer: what was asked for, once. Pure.
+"""Answers as a model reads them: what was asked for, once. Pure.
 
 An envelope of Rye also names the chain of a run, its hashes, times and paths. A model pays for each
 of these bytes and seldom needs them, so they are sent only on request: ``verbose`` (or ``trace``).
@@ -133,7 +133,7 @@ _FRAME = re.compile(
 
 
 def _place_of(metadata: object) -> dict[str, str]:
-    """Where the traceback of a failed program leads to, in an item before what that called."""
+    """The last place in an item in the traceback of a failed program, before what that called."""
     stderr = metadata.get("stderr") if isinstance(metadata, Mapping) else None
     frames = _FRAME.findall(stderr[stderr.rfind(TRACEBACK) :]) if isinstance(stderr, str) else []
     own = [one for one in frames if f"/{AI_DIRECTORY}/" in one[0]]
@@ -337,7 +337,7 @@ def text_of(structure: Mapping[str, Any]) -> str:
 
 
 def _first_lines(rest: dict[str, Any], status: str) -> list[str]:
-    """What a reader needs before anything else; it is taken out of ``rest``."""
+    """The part that a reader needs before anything else; it is taken out of ``rest``."""
     lines: list[str] = []
     if "truncated" in rest:
         size = rest["truncated"].get("bytes") if isinstance(rest["truncated"], dict) else "?"

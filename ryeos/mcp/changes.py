@@ -59,7 +59,7 @@ class ChangeWatcher:
             self._condition.wait_for(lambda: self._wanted <= self._looked_at, timeout_s)
 
     def has_ended(self, timeout_s: float) -> bool:
-        """Whether nothing is looked at any more, now or before this time is over."""
+        """True if nothing is looked at any more, now or before this time is over."""
         with self._condition:
             return self._condition.wait_for(lambda: not self._is_running, timeout_s)
 

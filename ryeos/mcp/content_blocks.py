@@ -37,7 +37,7 @@ def valid_blocks(blocks: Iterable[object]) -> tuple[list[dict[str, Any]], list[s
 
 
 def problem_of(block: object) -> str:
-    """What keeps a block from being sent; nothing where it may be."""
+    """The reason not to send a block; nothing where it may be sent."""
     if not isinstance(block, dict):
         return f"expected an object, found {type_name(block)}"
     kind = block.get("type")

@@ -1,4 +1,4 @@
-"""What Rye offers over MCP: its tools, and directives and items as prompts and resources.
+"""Rye's offers over MCP: its tools, and directives and items as prompts and resources.
 
 Nothing here is imported before it is asked for: the first answers need none of it.
 """
@@ -134,7 +134,7 @@ class RyeFeatures:
 
     @cached_property
     def policy(self) -> AgentPolicy:
-        """What the user lets this client do. Raises LilluxError for a broken policy."""
+        """The policy of the user for this client. Raises LilluxError for a broken policy."""
         from ryeos.app.policy import policy_of
 
         return policy_of(self.rye.config, sign=self._sign, rules=self._rules)
@@ -171,7 +171,7 @@ class RyeFeatures:
         return ChangeWatcher(self._state_of)
 
     def task(self, task_id: str) -> dict[str, Any] | None:
-        """How a task is; None where that is unknown."""
+        """The state of a task; None where that is unknown."""
         from ryeos.mcp.tasks import reported_task
 
         return reported_task(lambda: self.rye, task_id)
@@ -182,7 +182,7 @@ class RyeFeatures:
         return state_of(lambda: self.rye, name)
 
     def pace(self, call: McpCall) -> Pace:
-        """What runs programs, what looks things up, and what needs no more than a table."""
+        """The cost of a call: it runs programs, looks things up, or needs no more than a table."""
         if call.method == "tools/list":
             return Pace.AT_ONCE
         is_execute = str(call.params.get("name")).endswith("execute")
@@ -223,7 +223,7 @@ class RyeFeatures:
             raise refusal(error) from None
 
     def _kept(self) -> tuple[States, PriorValues]:
-        """What one request leaves for another, for as long as this process lives."""
+        """Values that one request leaves for another, for as long as this process lives."""
         with self._lock:
             return self._kept_values
 
@@ -382,7 +382,7 @@ class RyeFeatures:
     def _policy_answer(
         self, call: McpCall, name: str, arguments: ToolArguments, calling: CallContext
     ) -> Mapping[str, Any] | None:
-        """What ``sign`` came to, or a run that the user's policy stops; None for all others."""
+        """The outcome of ``sign``, or of a run that policy stops; None for all others."""
         from ryeos.app.policy import Decision, may_name_shell
 
         asks = self.policy.may_say(Decision.ASK) or may_name_shell(arguments.get("item_id"))
@@ -461,7 +461,7 @@ def server(
     prompts: str = PROMPT_CHOICES[0],
     skills: bool = False,
 ) -> Server:
-    """What this server says of itself. ``where`` names the project; others as in `RyeFeatures`."""
+    """This server's words on itself. ``where`` names the project; others as in `RyeFeatures`."""
     capabilities: dict[str, Any] = {
         "tools": {},
         "resources": {"subscribe": True, "listChanged": True},
@@ -509,7 +509,7 @@ def _item_of_execute(rye: Rye, arguments: ToolArguments) -> ItemRef | None:
 
 
 def _trace_variables(meta: Mapping[str, Any]) -> dict[str, str]:
-    """What joins the processes of a call to the trace of its caller."""
+    """The variables that join the processes of a call to the trace of its caller."""
     found = {name.upper(): meta.get(name) for name in _TRACE_FIELDS}
     return {
         name: value

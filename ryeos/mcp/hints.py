@@ -161,7 +161,7 @@ def _asked(found: re.Match[str]) -> str:
 
 
 def _is_said(hint: str) -> bool:
-    """Whether a hint says itself that its command is the user's."""
+    """True if a hint says itself that its command is the user's."""
     return USERS_COMMAND in hint
 
 

@@ -73,7 +73,7 @@ class Questions:
         return requests
 
     def take(self, answer: Result | Failure) -> AnsweredCall | RefusedQuestion | None:
-        """What an answer leads to: nothing while others are missing, or if no question is open."""
+        """The call with all answers: none while others are missing, or if no question is open."""
         this = self._rounds.pop(answer.id, None) if answer.id is not None else None
         if this is None:
             return None

@@ -159,7 +159,7 @@ _ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
 
 
 def tool_name(ref: str) -> str:
-    """What a client calls an item: ``tool:shop/total`` is ``shop_total``."""
+    """The name of an item for clients: ``tool:shop/total`` is ``shop_total``."""
     return _NO_TOOL_NAME.sub("_", ref.rpartition(":")[2])[-_MAX_TOOL_NAME:]
 
 

@@ -94,7 +94,7 @@ def _edit(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unknown_tool(name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
-    """What to say of a tool that is not offered, and the call to make instead of it."""
+    """The text on a tool that is not offered, and the call to make instead of it."""
     call = call_instead(name, arguments)
     if call is None:
         return f'unknown tool: {name[:200]}; find an item: search {{"query": "..."}}', None

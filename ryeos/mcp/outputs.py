@@ -60,12 +60,12 @@ class KeptOutput:
     uri: str
 
     def describe(self) -> dict[str, Any]:
-        """As results show it."""
+        """The same as results show it."""
         return {"bytes": self.size_bytes, "resource": self.uri}
 
 
 def outputs_folder(context: Context) -> Path:
-    """Where outputs are kept."""
+    """The folder of kept outputs."""
     space = context.spaces.project or context.spaces.user
     return space.ai / "state" / "outputs"
 
@@ -81,7 +81,7 @@ def output_path(context: Context, name: str) -> Path:
 
 
 def max_characters(context: Context) -> tuple[int, list[str]]:
-    """How much of a text is shown, by ``RYE_MAX_OUTPUT_CHARS``, and what is wrong with that."""
+    """The length of shown texts, by ``RYE_MAX_OUTPUT_CHARS``, and what is wrong with that."""
     given = context.process_env.get(VARIABLE, "")
     if not given:
         return MAX_CHARACTERS, []
@@ -136,7 +136,7 @@ def _cut(value: Any, limit: int) -> Any:  # noqa: ANN401 - JSON
 
 
 def _readable(name: str, value: Any) -> str:  # noqa: ANN401 - JSON
-    """What is kept of a value: text as it is."""
+    """The kept form of a value: text as it is."""
     if name == "data" and _is_streams(value):
         return "".join(f"--- {stream} ---\n{value[stream]}\n" for stream in _STREAMS)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)

@@ -95,7 +95,7 @@ def ref_of(request: RequestContext, name: str) -> ItemRef:
 
 
 def inputs_of(request: RequestContext, ref: ItemRef) -> Sequence[DirectiveInput]:
-    """What a directive takes, once it is verified. Raises RpcError."""
+    """The inputs of a directive, once it is verified. Raises RpcError."""
     try:
         _, item = request.rye.load(Reference(ref.kind, ref.id))
         return parse_directive(item.text).inputs
@@ -168,7 +168,7 @@ def _question(ref: ItemRef, missing: Sequence[DirectiveInput]) -> Question:
 
 
 def _filled_in(request: RequestContext, missing: Sequence[DirectiveInput]) -> dict[str, Any]:
-    """What the user said to what was missing, and to nothing else."""
+    """The user's answers to what was missing, and to nothing else."""
     content = response_of(request.states, request.call, INPUTS) or {}
     names = {one.name for one in missing}
     return {name: value for name, value in content.items() if name in names}

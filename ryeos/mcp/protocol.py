@@ -252,7 +252,7 @@ class McpSession:
     def _own_method(
         self, method: str, caller: McpCaller
     ) -> Callable[[Request, McpCaller], Iterator[SessionEvent]] | None:
-        """What answers a method of the protocol itself."""
+        """The function that answers a method of the protocol itself."""
         if caller.is_modern:
             return {
                 "server/discover": self._discover,
@@ -355,7 +355,7 @@ class McpSession:
 
     @property
     def _news(self) -> Subscriptions:
-        """What clients want to hear of."""
+        """The changes that clients subscribe to."""
         if self._subscriptions is None:
             from ryeos.mcp.subscriptions import Subscriptions
 

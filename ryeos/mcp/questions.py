@@ -36,7 +36,7 @@ class Question:
     properties: Mapping[str, Any]
 
     def request(self) -> dict[str, Any]:
-        """As a client gets it."""
+        """The same as a client gets it."""
         schema = {
             "type": "object",
             "properties": {name: dict(rules) for name, rules in self.properties.items()},
@@ -78,7 +78,7 @@ class States:
 
 
 def can_ask(caller: McpCaller) -> bool:
-    """Whether this request's client can put a form before its user."""
+    """True if this request's client can put a form before its user."""
     if not caller.is_modern or not caller.can("elicitation"):
         return False
     modes = caller.capabilities["elicitation"]
@@ -95,12 +95,12 @@ def input_required(states: States, call: McpCall, key: str, question: Question) 
 
 
 def has_responses(call: McpCall) -> bool:
-    """Whether a request is the second one, with what the user said."""
+    """True if a request is the second one, with what the user said."""
     return call.params.get("inputResponses") is not None
 
 
 def response_of(states: States, call: McpCall, key: str) -> dict[str, Any] | None:
-    """What the user filled in (3); None for a user who did not want to. Raises RpcError."""
+    """The user's answers (3); None for a user who did not want to. Raises RpcError."""
     responses = call.params.get("inputResponses")
     response = responses.get(key) if isinstance(responses, dict) else None
     if not isinstance(response, dict):
@@ -118,7 +118,7 @@ def response_of(states: States, call: McpCall, key: str) -> dict[str, Any] | Non
 
 
 def primitive(type_name: str | None, description: str) -> dict[str, Any]:
-    """What a form can ask a value with; anything with parts is asked for as its JSON."""
+    """The schema that a form asks a value with; anything with parts is asked for as its JSON."""
     if type_name in _PRIMITIVES:
         schema: dict[str, Any] = {"type": type_name}
     else:
@@ -129,7 +129,7 @@ def primitive(type_name: str | None, description: str) -> dict[str, Any]:
 
 
 def _purpose(call: McpCall, key: str) -> str:
-    """What a state is for: this question, in a request for just this."""
+    """The purpose of a state: this question, in a request for just this."""
     request = {name: value for name, value in call.params.items() if name not in _CARRIED}
     text = json.dumps([call.method, key, request], sort_keys=True)
     return sha256_hex(text.encode())
@@ -151,7 +151,7 @@ OVERWRITE = "overwrite"
 
 
 def confirmed(states: States, call: McpCall, refused: Mapping[str, Any]) -> dict[str, Any] | bool:
-    """Whether the user wants the file replaced; or the result that asks for it.
+    """True if the user wants the file replaced; or the result that asks for it.
 
     ``refused`` is the answer that says which file is in the way. Raises RpcError.
     """
@@ -201,6 +201,6 @@ class PriorValues:
                 del self._values[next(iter(self._values))]
 
     def of(self, prompt: str, argument: str) -> tuple[str, ...]:
-        """What an argument was before."""
+        """The values that an argument had before."""
         with self._lock:
             return tuple(self._values.get((prompt, argument), ()))

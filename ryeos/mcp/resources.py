@@ -34,7 +34,7 @@ def list_resources(request: RequestContext) -> dict[str, Any]:
 
 
 def list_templates(request: RequestContext) -> dict[str, Any]:
-    """What further URIs are made from. Raises RpcError."""
+    """The templates of further URIs. Raises RpcError."""
     by_uri = {one["uriTemplate"]: one for one in TEMPLATES}
     return listed("resourceTemplates", by_uri, request.call.params, lambda _, one: dict(one))
 

@@ -32,7 +32,7 @@ def tool_result(
     kept_as: str = "",
     told: set[str] | None = None,
 ) -> dict[str, Any]:
-    """What ``tools/call`` answers. With a context, what is too long is cut and kept there.
+    """The answer of ``tools/call``. With a context, what is too long is cut and kept there.
 
     It is kept under a new name unless there is one for it. ``arguments`` are those of the call,
     ``told`` the warnings of approval that the client has had: it gets each once.
@@ -130,7 +130,7 @@ def _without_data(block: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sent_bytes(structure: Mapping[str, Any], text: str) -> int:
-    """What the structure and its text take in a message."""
+    """The bytes of the structure and its text in a message."""
     return len(compact(structure).encode()) + len(compact(text).encode())
 
 

@@ -70,7 +70,7 @@ class RpcError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpCaller:
-    """What a request says of its caller.
+    """A request's words on its caller.
 
     version       the revision whose rules hold for it
     capabilities  what the client can do, as it said for this request or when it began
@@ -85,7 +85,7 @@ class McpCaller:
 
     @property
     def is_modern(self) -> bool:
-        """Whether the stateless rules hold."""
+        """True if the stateless rules hold."""
         return self.version == MODERN
 
     @property
@@ -95,11 +95,11 @@ class McpCaller:
         return token if isinstance(token, str | int) and not isinstance(token, bool) else None
 
     def can(self, capability: str) -> bool:
-        """Whether the client has a capability."""
+        """True if the client has a capability."""
         return isinstance(self.capabilities.get(capability), dict)
 
     def extends(self, extension: str) -> bool:
-        """Whether the client has an extension."""
+        """True if the client has an extension."""
         extensions = self.capabilities.get("extensions")
         return isinstance(extensions, dict) and extension in extensions
 
@@ -112,7 +112,7 @@ def tasks_not_declared() -> RpcError:
 
 
 def modern_caller(meta: Mapping[str, Any]) -> McpCaller:
-    """Who makes a request that names its revision. Raises RpcError."""
+    """The caller of a request that names its revision. Raises RpcError."""
     version, capabilities = meta[VERSION_KEY], meta.get(CAPABILITIES_KEY)
     if not isinstance(version, str):
         raise RpcError(INVALID_PARAMS, f"_meta {VERSION_KEY}: expected a string")
@@ -142,7 +142,7 @@ def negotiated(params: Mapping[str, Any]) -> str:
 
 
 def knows_structure(version: str) -> bool:
-    """Whether results may have structured content, titles and links to resources."""
+    """True if results may have structured content, titles and links to resources."""
     return version >= _SINCE_STRUCTURE
 
 
@@ -194,7 +194,7 @@ def _fitted_entry(entry: Mapping[str, Any], version: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """What a server says of itself.
+    """A server's words on itself.
 
     info          ``{name, title, version, ...}``
     capabilities  of the modern revision; the legacy ones are the same without extensions
@@ -209,17 +209,17 @@ class Server:
     extensions: frozenset[str] = frozenset()
 
     def offers(self, capability: str, option: str) -> bool:
-        """Whether a capability is declared with an option of it."""
+        """True if a capability is declared with an option of it."""
         offered = self.capabilities.get(capability)
         return isinstance(offered, dict) and offered.get(option) is True
 
     def extends(self, extension: str) -> bool:
-        """Whether an extension is declared."""
+        """True if an extension is declared."""
         return extension in self.capabilities.get("extensions", {})
 
 
 class Pace(Enum):
-    """How long a call may take, which decides who carries it out.
+    """The time that a call may take, which decides who carries it out.
 
     AT_ONCE  no longer than it takes to write its answer: by the reader itself
     SHORT    as long as looking something up does
@@ -274,7 +274,7 @@ WatchedName = str | TaskId
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What clients want to learn of now, of all that can change by itself.
+    """Changes that clients watch now, of all that can change by itself.
 
     lists  names of lists: tools, prompts, resources
     uris   single resources

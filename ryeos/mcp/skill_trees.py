@@ -65,7 +65,7 @@ def skill_trees(request: RequestContext) -> list[SkillTree]:
 
 
 def verified_skill(request: RequestContext, tree: SkillTree) -> VerifiedItem | None:
-    """What the ``SKILL.md`` was signed as; None for what does not verify."""
+    """The signed text of the ``SKILL.md``; None for what does not verify."""
     return _verified_same(request, tree.record)
 
 

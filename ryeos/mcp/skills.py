@@ -56,7 +56,7 @@ def get_skill(request: RequestContext) -> dict[str, Any]:
 
 
 def read_directory(request: RequestContext) -> dict[str, Any]:
-    """What lies directly in a folder of skills, or of one. Raises RpcError."""
+    """The entries of a folder of skills, or of one. Raises RpcError."""
     uri = text_of(request.call.params, "uri")
     children: dict[str, dict[str, Any]] = {}
     for below, media_type in _below(request, uri) if uri.startswith(SCHEME) else ():

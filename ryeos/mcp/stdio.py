@@ -62,7 +62,7 @@ class WorkerPool:
 
     @property
     def is_idle(self) -> bool:
-        """Whether all work is done."""
+        """True if all work is done."""
         return not self._unfinished
 
     def put(self, work: Work) -> None:
@@ -111,10 +111,10 @@ Progress = Callable[[float, float | None, str], None]
 
 
 class Features(Protocol):
-    """What a server offers. Every method may be called from many threads at once."""
+    """The offers of a server. Every method may be called from many threads at once."""
 
     def pace(self, call: McpCall) -> Pace:
-        """How long a call may take."""
+        """The time that a call may take."""
 
     def answer(
         self, call: McpCall, cancellation: Cancellation, progress: Progress
@@ -128,7 +128,7 @@ class Features(Protocol):
         """
 
     def task(self, task_id: str) -> dict[str, Any] | None:
-        """How a task is; None where that is unknown."""
+        """The state of a task; None where that is unknown."""
 
     def began(self) -> None:
         """Called after the first answer: prepare for further requests."""

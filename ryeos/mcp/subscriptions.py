@@ -48,7 +48,7 @@ class Subscriptions:
         self._listed: set[str] = set()
 
     def __contains__(self, listener_id: Id) -> bool:
-        """Whether a request to listen is open."""
+        """True if a request to listen is open."""
         return listener_id in self._listeners
 
     @property

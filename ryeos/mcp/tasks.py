@@ -49,7 +49,7 @@ def created(rye: Rye, caller: McpCaller, answer: Mapping[str, Any]) -> dict[str,
 
 
 def get_task(request: RequestContext) -> dict[str, Any]:
-    """How a task is, with its result when it has one. Raises RpcError."""
+    """The state of a task, with its result when it has one. Raises RpcError."""
     task, task_id = _task(request), text_of(request.call.params, "taskId")
     try:
         return _whole(request.rye, task_id, task)

@@ -84,7 +84,7 @@ def item_uri(ref: ItemRef) -> str:
 
 
 def parse_uri(uri: str) -> NamedResource | None:
-    """What a URI names; None where nothing can have this name."""
+    """The resource that a URI names; None where nothing can have this name."""
     if len(uri) > MAX_URI_CHARACTERS or not uri.startswith(SCHEME) or "#" in uri:
         return None
     uri, has_query, query = uri.partition("?")

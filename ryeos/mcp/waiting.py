@@ -1,4 +1,4 @@
-"""What a call meets while a person decides: a proposal that waits, or another one's text.
+"""The obstacle of a call while a person decides: a proposal that waits, or another one's text.
 
 A text that an agent proposes takes the place of one that another agent has proposed for the same
 item. Both hear of it: the second one in the answer of ``sign``, the first one when its call would
@@ -59,7 +59,7 @@ def _failed_path(envelope: Mapping[str, Any]) -> str:
 
 
 def _repair_of(path: str, spaces: Spaces) -> str:
-    """How a file of configuration is repaired; ``""`` for any other file."""
+    """The way to repair a file of configuration; ``""`` for any other file."""
     try:
         target = target_of_path(Path(path), spaces)
     except LilluxError:
@@ -88,7 +88,7 @@ class ProposedTexts:
                     self._digests[str(ref)] = text_digest(ref.kind, path, item.data)
 
     def has(self, proposal: Proposal) -> bool:
-        """Whether a proposal is one of this server's client."""
+        """True if a proposal is one of this server's client."""
         return proposal.sha256 in self._proposed
 
     @property

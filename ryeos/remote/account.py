@@ -23,7 +23,7 @@ class TeamClient:
         self._node = node
 
     def account(self) -> dict[str, Any]:
-        """Who the node takes the caller for, and their teams."""
+        """The node's name for the caller, and their teams."""
         found = self._ask("GET", "/account")
         text_at(found, "user_id", self._what("/account"))
         return found
@@ -37,7 +37,7 @@ class TeamClient:
         return begun
 
     def sign_in_state(self, device_code: str) -> dict[str, Any]:
-        """How it is: ``waiting``, ``approved``, ``refused`` or ``over``; and who the person is."""
+        """Its state: ``waiting``, ``approved``, ``refused`` or ``over``; and who the person is."""
         found = self._ask("POST", "/sign-in/device/poll", {"device_code": device_code})
         text_at(found, "state", self._what("/sign-in/device/poll"))
         return found

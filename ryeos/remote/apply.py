@@ -42,7 +42,7 @@ FileOf: TypeAlias = Callable[[str], str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadyFiles:
-    """What is written already, and may become files of the project.
+    """Content that is written already, and may become files of the project.
 
     file_of  a file with the bytes of a digest, if there is one
     tree     a folder with files at the paths that they are for, ending with a separator
@@ -125,7 +125,7 @@ def changes(
     *,
     checked: SourceManifest | None = None,
 ) -> tuple[FileChange, ...]:
-    """What has to be written and removed. Raises CasObjectError, UnsafeManifestError.
+    """The changes to write and remove. Raises CasObjectError, UnsafeManifestError.
 
     ``checked`` is a manifest whose paths have passed `require_safe_paths`.
     """
@@ -256,7 +256,7 @@ def _put_folders(
 
 
 def _names_by_folder(paths: Iterable[str]) -> dict[str, set[str]]:
-    """What is in each folder of some files, the outermost of which is called ``""``."""
+    """The content of each folder of some files, the outermost of which is called ``""``."""
     names: dict[str, set[str]] = {"": set()}
     for path in paths:
         folder, _, name = path.rpartition("/")
@@ -344,7 +344,7 @@ def _create(folder: Folder, name: str, data: bytes, mode: int | None = None) -> 
 
 
 def _put_new(aside: Folder, temporary: str, folder: Folder, target: Path, data: bytes) -> None:
-    """Where nothing is; a file that appears meanwhile stays. Raises FileExistsError, OSError."""
+    """Put it where nothing is; later files stay. Raises FileExistsError, OSError."""
     if os.name == "nt":
         (aside.path / temporary).rename(target)  # refuses to replace, there
         return

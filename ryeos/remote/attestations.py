@@ -40,7 +40,7 @@ def verify_item_attestation(reply: PulledReply, ref: ItemRef, pin: Pin, what: st
 
 
 def verify_bundle_attestation(reply: BundleReply, pin: Pin) -> None:
-    """As `verify_item_attestation`, for a bundle and all its files."""
+    """Verify the attestation of a bundle and all its files."""
     files = {path: sha256_hex(content.encode()) for path, content in reply.files.items()}
     said = {
         "kind": BUNDLE,

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class InstallState(StrEnum):
-    """What became of a bundle."""
+    """The outcome for a bundle."""
 
     INSTALLED = "installed"
     UPDATED = "updated"

@@ -121,7 +121,7 @@ class ConflictFolder:
         self.folder = ai / "state" / "remote" / remote / "conflicts"
 
     def read(self) -> ConflictRecord | None:
-        """What is kept, None for nothing. Raises RyeError `CONFIG_ERROR`."""
+        """The kept conflicts, None for none. Raises RyeError `CONFIG_ERROR`."""
         path = self.folder / RECORD
         self._require_own()
         try:
@@ -254,7 +254,7 @@ def own_folder(folder: Path, ai: Path) -> Path:
 
 
 def incoming_folder(remote_folder: Path, ai: Path) -> Path:
-    """Where files are written before they come to their places. Raises as `own_folder`."""
+    """The folder of files before they come to their places. Raises as `own_folder`."""
     return own_folder(remote_folder / INCOMING, ai)
 
 

@@ -74,5 +74,5 @@ def verify_delivery(
 
 
 def is_delivery_id(text: str) -> bool:
-    """Whether a text may name a delivery: 1 to 200 visible ASCII characters."""
+    """True if a text may name a delivery: 1 to 200 visible ASCII characters."""
     return _DELIVERY_ID.fullmatch(text) is not None

@@ -33,7 +33,7 @@ def _is_there(target: Path) -> bool:
 
 
 def _is_renamed(root: Path, path: str, others: dict[str, str]) -> bool:
-    """Whether it travels in another spelling, where upper and lower case are one name."""
+    """True if it travels in another spelling, where upper and lower case are one name."""
     other = others.get(path.casefold())
     try:
         return other is not None and (root / path).samefile(root / other)

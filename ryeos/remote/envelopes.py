@@ -129,7 +129,7 @@ def _values(plaintext: bytes) -> dict[str, str]:
 
 
 def _padded(data: bytes) -> str:
-    """As other programs write it; they read both."""
+    """The form that other programs write; they read both."""
     from base64 import urlsafe_b64encode
 
     return urlsafe_b64encode(data).decode("ascii")

@@ -44,7 +44,7 @@ class IdentityError(RyeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Succession:
-    """What a former key of a node signed: which key takes its place, from when. Digests."""
+    """A statement of a node's former key: which key takes its place, from when. Digests."""
 
     former: str
     successor: str

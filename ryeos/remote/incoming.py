@@ -99,13 +99,13 @@ class ReceivedContents:
             raise file_system_error(folder, error) from error
 
     def has_blob(self, digest: str) -> bool:
-        """Whether it has come, or was in the store before."""
+        """True if it has come, or was in the store before."""
         if digest in self._own or digest in self._left:
             return True
         return self._has_stored_blobs and self._store.has_blob(digest)
 
     def has_object(self, digest: str) -> bool:
-        """Whether it has come, or was in the store before."""
+        """True if it has come, or was in the store before."""
         return digest in self._objects or self._store.has_object(digest)
 
     def get_blob(self, digest: str) -> bytes:
@@ -129,7 +129,7 @@ class ReceivedContents:
         return self._own.get(digest)
 
     def place(self, places: Mapping[str, str]) -> None:
-        """Where in the project the bytes of some digests would be: paths that are not there yet.
+        """Take paths of the project for the bytes of some digests; they are not there yet.
 
         The paths have passed `ryeos.sync.paths.require_safe_paths`. Called once, before they come.
         """
@@ -193,7 +193,7 @@ class ReceivedContents:
             self._room -= len(data)
 
     def _path_of(self, digest: str) -> str:
-        """Where the bytes of a digest are written, in a folder that is there."""
+        """The path for the bytes of a digest, in a folder that exists."""
         place = self._places.get(digest)
         if place is None:
             return self._place + digest

@@ -74,7 +74,7 @@ class Link:
         return f"@{self.node.owner}/{self.project_path}" if self.node.owner else self.project_path
 
     def user_tree(self) -> Tree:
-        """What of the user space travels: nothing with a project of a team, which has none."""
+        """Paths of user space that travel: none with a project of a team, which has none."""
         tree = self.working_tree.user_tree()
         if not self.node.owner:
             return tree
@@ -82,7 +82,7 @@ class Link:
 
     @property
     def contents(self) -> RemoteContents:
-        """What the node has."""
+        """The content that the node has."""
         return RemoteContents(self.node, self.store)
 
     @contextmanager
@@ -97,7 +97,7 @@ class Link:
         return new_incoming_folder(self.conflicts.folder.parent, self.working_tree.project / ".ai")
 
     def head(self) -> RemoteHead | None:
-        """Where the node is, None where it has no such project.
+        """The node's head, None where it has no such project.
 
         Where the answer of a push was lost, and the push was not, it is recorded now.
         """
@@ -124,7 +124,7 @@ class Link:
         return self.name, self.url
 
     def recorded(self) -> LocalHead | None:
-        """What this project and the node last had in common, None for nothing."""
+        """The head that this project and the node last had in common, None for none."""
         head = self.heads.read(self.node.name)
         is_same = head and head.project_path == self.name and head.url == self.url
         return head if is_same else None
@@ -136,7 +136,7 @@ class Link:
             self.heads.write(self.node.name, replace(head, project_path=name))
 
     def former_name(self) -> str | None:
-        """What the project was called there when it was last pushed or pulled, if not the same."""
+        """The project's name there when it was last pushed or pulled, if not the same."""
         head = self.heads.read(self.node.name)
         is_other = head and head.url == self.url and head.project_path != self.name
         return (head.project_path or None) if head and is_other else None
@@ -212,7 +212,7 @@ _MAX_SINCE = 200
 
 
 def is_same_head(recorded: LocalHead | None, head: RemoteHead | None) -> bool:
-    """Whether the node is where it was when this project last looked."""
+    """True if the node is where it was when this project last looked."""
     return (recorded and recorded.snapshot_hash) == (head and head.snapshot_hash)
 
 
@@ -221,7 +221,7 @@ def is_same_head(recorded: LocalHead | None, head: RemoteHead | None) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteEnvironment:
-    """What opening a remote needs of this program, who gets its progress, and what came."""
+    """The needs of opening a remote, who gets its progress, and what came."""
 
     workspace: Workspace
     progress: TransferProgress = no_progress
@@ -231,7 +231,7 @@ class RemoteEnvironment:
 
     @property
     def context(self) -> Context:
-        """Where this program runs."""
+        """The context that this program runs in."""
         return self.workspace.context
 
 
@@ -279,7 +279,7 @@ def open_link(around: RemoteEnvironment, name: str | None) -> Link:
 
 
 def _project_name(around: RemoteEnvironment, remotes: Remotes, remote: RemoteConfig) -> str:
-    """What the project is called on a node, with its owner. Raises RyeError `NO_PROJECT`."""
+    """The project's name on a node, with its owner. Raises RyeError `NO_PROJECT`."""
     project = around.context.spaces.project
     if project is None:
         raise no_project_error("this folder is the home folder or a file system root")
@@ -321,7 +321,7 @@ def working_tree_of(around: RemoteEnvironment) -> WorkingTree:
 
 
 def _hints(remote: RemoteConfig, shown: Credentials) -> dict[int, str]:
-    """What to do about a refusal of what requests show."""
+    """Hints on a refusal of what requests show."""
     if not isinstance(shown, BearerCredentials) or not remote.key_env:
         return {}
     return {

@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalHead:
-    """What a remote had when it was last pushed to or pulled from.
+    """The state of a remote when it was last pushed to or pulled from.
 
     project_path  what the project is called there
     url           of the node; a head of another address is no base
@@ -111,7 +111,7 @@ class LocalHeads:
         self._store.remove_ref(f"{_ATTEMPTS}/{remote}")
 
     def _elsewhere(self, remote: str) -> object:
-        """What another program wrote: it left heads where its store was before."""
+        """The head that another program wrote: it left heads where its store was before."""
         path = self._store.root.parent.parent / "objects" / "refs" / _FOLDER / f"{remote}.json"
         try:
             return json.loads(read_bytes(path, _MAX_BYTES))

@@ -49,7 +49,7 @@ MAX_GET_REPLY = 64 * MIB
 ACCEPT_TIMEOUT_S = 30.0
 _OK, _MOVED, _FORBIDDEN, _NOT_FOUND, _CONFLICT = 200, 300, 403, 404, 409
 _UNKNOWN_NAMES = "secret "
-"""How a node begins what it says about secrets that it has not; no other 404 begins like this."""
+"""The beginning of a node's words on secrets that it has not; no other 404 begins like this."""
 
 
 class PinBook(Protocol):
@@ -86,16 +86,16 @@ class Node(PeerClient):
 
     @property
     def sender(self) -> str:
-        """Who requests show, in the node's words; ``""`` where only the node knows."""
+        """The caller that requests show, in the node's words; ``""`` where only the node knows."""
         return self._transport.sender
 
     @property
     def sealed_for(self) -> str:
-        """Whom a secret is sealed for: who owns what is asked about."""
+        """The owner of what is asked about, for whom a secret is sealed."""
         return self.owner or self._transport.sender
 
     def verify(self) -> NodeIdentity:
-        """Who the node is, checked against its pin; asked once.
+        """The identity of the node, checked against its pin; asked once.
 
         Raises IdentityError, PinMismatchError, and what asking raises.
         """
@@ -114,15 +114,15 @@ class Node(PeerClient):
             return self._identity
 
     def health(self) -> Health:
-        """Whether it is up, and its versions."""
+        """The state of a node: up or not, and its versions."""
         return read_health(self._open("GET", "/health"), self._what("/health"))
 
     def status(self) -> dict[str, Any]:
-        """What it offers, and how busy it is."""
+        """The offers of the node, and how busy it is."""
         return self._open("GET", "/status")
 
     def system_version(self, engine_version: str = "") -> str:
-        """What to push as: the node's own version where that fits, else ours.
+        """The version to push as: the node's own where that fits, else ours.
 
         ``engine_version`` is the node's where that is known: else it is asked for.
         """
@@ -137,7 +137,7 @@ class Node(PeerClient):
         return self._ask_missing({"hashes": list(digests)}, digests)
 
     def missing_or_damaged(self, digests: Sequence[str]) -> tuple[str, ...]:
-        """As `missing`, and those that the node finds damaged when it reads them."""
+        """The `missing` ones, and those that the node finds damaged when it reads them."""
         return self._ask_missing({"hashes": list(digests), "verify": True}, digests)
 
     def _ask_missing(self, body: Mapping[str, Any], digests: Sequence[str]) -> tuple[str, ...]:
@@ -171,11 +171,11 @@ class Node(PeerClient):
     def get(
         self, digests: Sequence[str], max_response_bytes: int = MAX_GET_REPLY
     ) -> tuple[ContentEntry, ...]:
-        """What the node has of these, each hashed again; nothing that was not asked for."""
+        """Those of these that the node has, each hashed again; nothing that was not asked for."""
         return self.entries_of(self.get_reply(digests, max_response_bytes), digests)
 
     def get_reply(self, digests: Sequence[str], max_response_bytes: int) -> NodeReply:
-        """What `entries_of` reads: waiting for it and reading it can be two threads' work."""
+        """The reply for `entries_of`: waiting for it and reading it can be two threads' work."""
         self.verify()
         return self._reply(
             "POST",
@@ -204,7 +204,7 @@ class Node(PeerClient):
         return entries
 
     def head(self, project_path: str) -> RemoteHead | None:
-        """Where the project is, None where the node has none of this name."""
+        """The project's head, None where the node has none of this name."""
         try:
             reply = self._history(project_path, 1)
         except RemoteError as error:
@@ -233,7 +233,7 @@ class Node(PeerClient):
         changes: ManifestChanges,
         entries: Iterable[ContentEntry],
     ) -> str:
-        """As `push`, with all of it in one request: what is new, and how the manifest differs.
+        """Push all of it in one request: what is new, and how the manifest differs.
 
         For a node with `PushTerms`. A refusal with status 400 says that this is not all it lacks.
         """
@@ -249,7 +249,7 @@ class Node(PeerClient):
     def restore(
         self, project_path: str, manifest_hash: str, expected: str | None, system_version: str
     ) -> str:
-        """As `push`; where the node has lost the snapshot of the head, history begins anew."""
+        """Push; where the node has lost the snapshot of the head, history begins anew."""
         body = _push_body(project_path, manifest_hash, expected, system_version)
         return self._push({**body, "restores_head": True})
 
@@ -321,7 +321,7 @@ class Node(PeerClient):
         self._transport.outlive_cancellation()
 
     def keeps_answers(self) -> bool:
-        """Whether `execute` takes ``awaited``, so that a run can be followed. Raises as `ask`."""
+        """True if `execute` takes ``awaited``, so that a run can be followed. Raises as `ask`."""
         try:
             capabilities = self.status().get("capabilities")
         except RemoteError:  # the route is of nodes of this kind
@@ -352,7 +352,7 @@ class Node(PeerClient):
         return self._of_thread("GET", thread_id, "")
 
     def log_of(self, thread_id: str, after: int) -> dict[str, Any]:
-        """What programs of a run wrote behind a piece: ``pieces``, ``after``, ``state``.
+        """The output of a run's programs behind a piece: ``pieces``, ``after``, ``state``.
 
         Raises as `thread`.
         """

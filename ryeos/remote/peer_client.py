@@ -29,7 +29,7 @@ class PeerClient:
 
     @property
     def name(self) -> str:
-        """What the user calls it."""
+        """The user's name for it."""
         return self._transport.name
 
     def _reply(

@@ -260,7 +260,7 @@ class PeerPins:
         return self._peer.holds_second and not pin.second_key and pin.digest == digest
 
     def _holds(self, document: KeyDocument) -> bool:
-        """Whether its signature, if it has one, is right and by a key of the user's own space."""
+        """True if its signature, if it has one, is right and by a key of the user's own space."""
         if document.signature is None:
             return True
         if self._key and document.signature.fingerprint == self._key.fingerprint:

@@ -35,7 +35,7 @@ from ryeos.trust.verify import Target, Verifier
 
 
 class PlacementState(StrEnum):
-    """What became of the file."""
+    """The outcome for the file."""
 
     WRITTEN = "written"
     REPLACED = "replaced"
@@ -43,7 +43,7 @@ class PlacementState(StrEnum):
 
 
 class Replace(StrEnum):
-    """Which file at the item's place may be replaced."""
+    """The files at the item's place that may be replaced."""
 
     NOTHING = "nothing"
     UNTOUCHED = "untouched"
@@ -66,7 +66,7 @@ class ItemPlacer:
         self.space, self._user, self._key = space, user, key
         self.lock = RegistryLock(space)
         self.kept: Path | None = None
-        """Where user space keeps what `place` replaced last."""
+        """The place of user space for what `place` replaced last."""
 
     def place(
         self, item: PulledItem, *, registry: str, now: str, replace: Replace
@@ -95,7 +95,7 @@ class ItemPlacer:
         return placed
 
     def path(self, item: PulledItem) -> Path:
-        """Where the item belongs. Raises UnsafePathError."""
+        """The path of the item. Raises UnsafePathError."""
         return safe_join(self.space.directory(item.ref.kind), f"{item.ref.id}{item.suffix}")
 
     def _write(
@@ -141,7 +141,7 @@ class ItemPlacer:
 
 
 def file_state(data: bytes, ref: ItemRef, path: Path) -> FileState | None:
-    """What an item file holds; None for one that is no item."""
+    """The content of an item file; None for one that is no item."""
     where = str(path)
     try:
         form = form_for(ref.kind, path.suffix.lower(), where)
@@ -158,7 +158,7 @@ def _of_other_type(item: PulledItem, path: Path) -> Path | None:
 
 
 class PulledStatus(StrEnum):
-    """What became of a pulled item."""
+    """The outcome for a pulled item."""
 
     VALID = "valid"
     SIGNED_HERE = "signed-here"
@@ -189,7 +189,7 @@ class PulledState:
 def state_of(
     entry: LockEntry, space: Space, pins: tuple[Pin, ...], verifier: Verifier
 ) -> PulledState:
-    """How the file of an entry is now. ``pins`` are all of the user's. Raises UnsafePathError."""
+    """The state of an entry's file now. ``pins`` are all of the user's. Raises UnsafePathError."""
     path = safe_join(space.ai, entry.path)
     try:
         data = read_bytes(path, MAX_ITEM_BYTES)
@@ -206,7 +206,7 @@ def state_of(
 def _attested_status(
     entry: LockEntry, found: FileState, path: Path, pins: tuple[Pin, ...], *, runs: bool
 ) -> PulledStatus:
-    """Who attests that the text is the one that was pulled."""
+    """The status of a text, by who attests that it is the one that was pulled."""
     signature = found.signed.signature
     if signature is None or signature.fingerprint != entry.fingerprint:
         return PulledStatus.SIGNED_HERE if runs else PulledStatus.TAMPERED

@@ -39,7 +39,7 @@ ARRIVED = "arrived"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PullResult:
-    """What a pull did. ``snapshot_hash`` is ``""`` where the node has no such project."""
+    """The result of a pull. ``snapshot_hash`` is ``""`` where the node has no such project."""
 
     snapshot_hash: str = ""
     applied: AppliedChanges = AppliedChanges()
@@ -75,7 +75,7 @@ def merge_head(link: Link, head: RemoteHead, tree: Tree) -> PullResult:
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """What is merged. ``base`` is what both had, ``changed`` the paths that the node changed."""
+    """The sides. ``base`` is what both had, ``changed`` the paths that the node changed."""
 
     base: SourceManifest | None
     tree: Tree
@@ -243,12 +243,12 @@ def keep_conflicts(
 
 
 def _is_taken(path: str, former: KeptConflict, sides: Sequence[SourceManifest]) -> bool:
-    """Whether a conflict is open no more as the file here has become what the node has."""
+    """True if a conflict is open no more as the file here has become what the node has."""
     return entry_at(sides[1], path) == entry_at(sides[2], path) == former.entry
 
 
 def _was_seen(former: KeptConflict | None, entry: str | None) -> bool:
-    """Whether a person has settled this against the very version that the node has now."""
+    """True if a person has settled this against the very version that the node has now."""
     return former is not None and (former.is_settled or former.is_seen) and former.entry == entry
 
 
@@ -273,7 +273,7 @@ class MergedRuns:
         return frozenset(self._read())
 
     def has(self, snapshot_hash: str) -> bool:
-        """Whether the run that left this snapshot was merged."""
+        """True if the run that left this snapshot was merged."""
         return snapshot_hash in self._read()
 
     def add(self, snapshot_hash: str) -> None:

@@ -64,7 +64,7 @@ MAX_CHANGED_BYTES, MAX_CHANGED_PATHS = 512 * 1024, 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushResult:
-    """What a push did.
+    """The result of a push.
 
     objects_sent   pieces of content that the node did not have
     replaced       with ``force``, what others had brought there
@@ -115,7 +115,7 @@ class _BackgroundAnswer(Generic[_Answer]):
 
 @dataclass(frozen=True, slots=True)
 class _Trees:
-    """What is pushed."""
+    """The trees that are pushed."""
 
     project: Tree
     user: Tree
@@ -126,7 +126,7 @@ class _Trees:
         return tuple(dict.fromkeys((*self._of(self.project), *self._of(self.user))))
 
     def surely_there(self, base: SourceManifest | None, *, has_user_space: bool) -> set[str]:
-        """What a node has that has these: what ``base`` leads to, and this user space."""
+        """The digests on a node that has these: what ``base`` leads to, and this user space."""
         there = set(self._of(self.user)) if has_user_space else set()
         if base is None:
             return there
@@ -136,7 +136,7 @@ class _Trees:
         return there
 
     def sized(self, digest: str) -> SizedContent:
-        """How large a piece is, and what a person calls it."""
+        """The size of a piece, and what a person calls it."""
         return sized(self.project if self._is_in_project(digest) else self.user, digest)
 
     def get_blob(self, digest: str) -> bytes:
@@ -229,7 +229,7 @@ def _push_alone(
 
 
 def pause_s(round_number: int) -> float:
-    """How long to wait after a lost round, counted from 1.
+    """The time to wait after a lost round, counted from 1.
 
     Many that push the same project would else keep each other from it: longer each time, by chance.
     """
@@ -237,7 +237,7 @@ def pause_s(round_number: int) -> float:
 
 
 def _head_or_lost(link: Link) -> RemoteHead | None:
-    """Where the node is; also where it has lost what its head names."""
+    """The node's head; also where it has lost what its head names."""
     try:
         return link.head()
     except HeadLostError as error:
@@ -273,7 +273,7 @@ def _require_none_excluded(link: Link, tree: Tree) -> None:
 
 
 def _replaced_head(link: Link, head: RemoteHead, tree: Tree) -> ReplacedHead | None:
-    """What a push over this head takes from it, None for nothing of others."""
+    """The content of others that a push over this head takes from it, None for nothing."""
     if is_same_head(link.recorded(), head):
         return None
     try:
@@ -286,7 +286,7 @@ def _replaced_head(link: Link, head: RemoteHead, tree: Tree) -> ReplacedHead | N
 
 
 def _is_news(link: Link, head: RemoteHead, tree: Tree) -> bool:
-    """Whether the node has what this project has not seen. Raises RyeError `REMOTE_UNRELATED`."""
+    """True if the node has what this project has not seen. Raises RyeError `REMOTE_UNRELATED`."""
     recorded = link.recorded()
     if is_same_head(recorded, head):
         return False
@@ -402,7 +402,7 @@ def _push_changes(
 
 
 def _base(link: Link, head: RemoteHead | None) -> SourceManifest | None:
-    """What the node's head leads to, if that is known here without asking."""
+    """The manifest of the node's head, if it is known here without asking."""
     if head is None or not link.store.has_object(head.project_manifest_hash):
         return None
     return link.manifest(head.project_manifest_hash)

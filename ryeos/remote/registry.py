@@ -74,7 +74,7 @@ class RegistryClient(PeerClient):
 
     @property
     def is_new(self) -> bool:
-        """Whether its key was pinned just now."""
+        """True if its key was pinned just now."""
         return self._pin is not None and self._pin.state is PinState.NEW
 
     def public_key(self) -> bytes:
@@ -102,7 +102,7 @@ class RegistryClient(PeerClient):
         return read_identity(document).public_key_pem
 
     def health(self) -> dict[str, Any]:
-        """Whether it is up, and its version."""
+        """The state of a registry: up or not, and its version."""
         return self._open("GET", "/health")
 
     def push(
@@ -130,7 +130,7 @@ class RegistryClient(PeerClient):
         return read_pulled(reply, self._what(path))
 
     def info(self, ref: ItemRef) -> dict[str, Any]:
-        """What there is to know of an item, and its versions. Raises NotInRegistryError."""
+        """The facts of an item, and its versions. Raises NotInRegistryError."""
         path = f"/v1/items/{ref.kind.value}/{ref.id}"
         return self._page(path, (), rows="versions", wanted=str(ref))
 
@@ -158,7 +158,7 @@ class RegistryClient(PeerClient):
         return self._request("DELETE", path, query, wanted=str(ref))
 
     def set_visibility(self, ref: ItemRef, visibility: str) -> dict[str, Any]:
-        """Whether searches find an item. Raises NotInRegistryError."""
+        """True if searches find an item. Raises NotInRegistryError."""
         path = f"/v1/visibility/{ref.kind.value}/{ref.id}"
         return self._request("POST", path, body={"visibility": visibility}, wanted=str(ref))
 
@@ -182,7 +182,7 @@ class RegistryClient(PeerClient):
         return self._page("/v1/bundle/search", query)
 
     def set_bundle_visibility(self, bundle_id: str, visibility: str) -> dict[str, Any]:
-        """Whether searches find a bundle. Raises NotInRegistryError."""
+        """True if searches find a bundle. Raises NotInRegistryError."""
         path = f"/v1/bundle/{bundle_id}/visibility"
         return self._request(
             "POST", path, body={"visibility": visibility}, wanted=f"bundle {bundle_id}"
@@ -205,7 +205,7 @@ class RegistryClient(PeerClient):
         return self._request("DELETE", f"/v1/api-keys/{name}", wanted=f"API key {name}")
 
     def account(self) -> dict[str, Any]:
-        """Whose API key it is: its ``name``, ``namespaces`` and ``signing_keys``."""
+        """The owner of the API key: its ``name``, ``namespaces`` and ``signing_keys``."""
         reply = self._request("GET", "/v1/account")
         unicode_text_at(reply, "name", self._what("/v1/account"), registry_reply_error)
         return reply

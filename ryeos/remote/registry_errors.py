@@ -43,7 +43,7 @@ class NotInRegistryError(RyeError):
 
 
 def pulled_item_error(what: str, problem: str) -> RyeError:
-    """What came is not what was asked for, or not what the registry's key signed."""
+    """The error of an item that was not asked for, or that the registry's key did not sign."""
     return RyeError(
         f"{what}: {problem}",
         code="INTEGRITY",

@@ -39,7 +39,7 @@ def valid_version(version: str) -> str:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """What versions are compared by."""
+    """The key that versions are compared by."""
     return tuple(map(int, valid_version(version).split(".")))
 
 
@@ -55,7 +55,7 @@ def valid_bundle_id(bundle_id: str) -> str:
 
 
 def is_bundle_id(word: str) -> bool:
-    """Whether a word has the form of a bundle's id, also of one that is reserved."""
+    """True if a word has the form of a bundle's id, also of one that is reserved."""
     return bool(_BUNDLE.fullmatch(word))
 
 

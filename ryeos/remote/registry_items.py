@@ -149,7 +149,7 @@ def _signature(signed: SignedText, reply: PulledReply, pin: Pin, what: str) -> S
 
 
 def _verify_covers(signed: SignedText, ref: ItemRef, pin: Pin, what: str) -> bool:
-    """Whether all of the text is covered: by the one line, or by two."""
+    """True if all of the text is covered: by the one line, or by two."""
     if not needs_covers(ref.kind, signed.body):
         return True
     covers: Covers | None = signed.covers
@@ -196,7 +196,7 @@ class Loader(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """What will be published: verified here, the registry validates it once more."""
+    """The item to publish: verified here, the registry validates it once more."""
 
     ref: ItemRef
     version: str

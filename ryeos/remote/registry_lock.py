@@ -27,7 +27,7 @@ _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockEntry:
-    """What was pulled.
+    """The pulled item.
 
     path         of the file, below ``.ai``
     registry     the address it came from

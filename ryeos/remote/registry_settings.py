@@ -49,7 +49,7 @@ class RegistryConfig:
 
 
 class Registries:
-    """What user space and bundles say together; each registry is checked when it is asked for."""
+    """The registries of user space and bundles; each is checked when it is asked for."""
 
     def __init__(self, layers: Sequence[Layer], environ: Mapping[str, str]) -> None:
         self._environ = environ
@@ -153,7 +153,7 @@ class RegistriesFile:
             self._file.write(with_entry(text, SECTION, name, settings), is_signed=is_signed)
 
     def entry(self, name: str) -> Mapping[str, object]:
-        """What the file says of a registry; empty where it says nothing."""
+        """The file's entry of a registry; empty where it has none."""
         text, _ = self._file.read()
         section = parse_yaml(text, str(self.path)).get(SECTION)
         said = section.get(name) if isinstance(section, dict) else None

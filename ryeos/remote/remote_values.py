@@ -33,7 +33,7 @@ class RemoteConfigError(RyeError):
 
 
 def is_name(text: str) -> bool:
-    """Whether a remote may have this name."""
+    """True if a remote may have this name."""
     return _NAME.fullmatch(text) is not None
 
 
@@ -91,7 +91,7 @@ class MergedRemotes:
         return RemoteValues("defaults", self._defaults, {}).timeout_s(DEFAULT_TIMEOUT_S)
 
     def project_path(self) -> str:
-        """What the file calls the project; ``""`` where it says nothing. Two keys mean it."""
+        """The project's name in the file; ``""`` where it has none. Two keys mean it."""
         for key in ("project_path", "project_name"):
             value = self._top.get(key)
             if value is not None:
@@ -162,7 +162,7 @@ class RemoteValues(Fields):
         return node_id
 
     def timeout_s(self, default_s: float) -> float:
-        """How long one request may take."""
+        """The time that one request may take."""
         value = self.any("timeout")
         if value is None:
             return default_s
@@ -181,7 +181,7 @@ class RemoteValues(Fields):
 
 
 def valid_project_name(where: str, value: object) -> str:
-    """What nodes call the project: their own name for it, never a path of theirs."""
+    """The project's name on nodes: their own name for it, never a path of theirs."""
     if not isinstance(value, str) or not value.isprintable() or not value.strip():
         raise RemoteConfigError(where, "expected a name of visible characters")
     if len(value) > _MAX_PROJECT_CHARACTERS:
@@ -195,7 +195,7 @@ _OF_TEAM = pattern(rf"@({_TEAM_NAME})/(.+)")
 
 
 def is_team_name(text: str) -> bool:
-    """Whether a team of a node can have this name."""
+    """True if a team of a node can have this name."""
     return _TEAM.fullmatch(text) is not None
 
 

@@ -132,7 +132,7 @@ def parse_json(body: bytes, what: str, error: MakeError = RemoteReplyError) -> A
 
 
 def detail_of(body: bytes) -> object:
-    """What an error says: ``detail`` of its JSON, else its text."""
+    """The text of an error: ``detail`` of its JSON, else its text."""
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
@@ -183,7 +183,7 @@ def _at(form: Form, value: Mapping[str, Any], key: str, what: str, error: MakeEr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushTerms:
-    """What a node has said about the push that follows, with its head.
+    """A node's terms for the push that follows, with its head.
 
     engine_version      as in `Health`
     user_manifest_hash  the user space that it has, ``""`` for none
@@ -195,7 +195,7 @@ class PushTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteHead:
-    """Where a project is on a node. ``user_manifest_hash`` is ``""`` where none was ever pushed.
+    """The head of a project on a node. ``user_manifest_hash`` is ``""`` where none was ever pushed.
 
     ``terms``: None of a node that does not take what has changed alone (`Node.push_changes`).
     """
@@ -208,7 +208,7 @@ class RemoteHead:
 
 @dataclass(frozen=True, slots=True)
 class UserSpaceHead:
-    """Which user space runs on a node see, and how often it was replaced."""
+    """The user space that runs on a node see, and how often it was replaced."""
 
     user_manifest_hash: str
     revision: int
@@ -225,7 +225,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteExecution:
-    """What came of a run on a node.
+    """The outcome of a run on a node.
 
     result            the envelope of the run, as ``rye run --json`` gives it here
     merge_type        ``no-op``, ``fast-forward``, ``merge``, ``conflict`` or ``retry_exhausted``
@@ -308,7 +308,7 @@ def read_executed(value: Mapping[str, Any], what: str) -> RemoteExecution:
 
 
 def actual_head(detail: object) -> tuple[bool, str | None]:
-    """Whether a refused push says that the head has moved, and where it is."""
+    """True if a refused push says that the head has moved, and where it is."""
     if not isinstance(detail, dict) or "actual" not in detail:
         return False, None
     actual = detail["actual"]

@@ -27,14 +27,14 @@ sync:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryFiles:
-    """How many files outside ``.ai`` would travel, and their size."""
+    """The number of files outside ``.ai`` that would travel, and their size."""
 
     count: int
     size: int
 
 
 def offered(link: Link) -> RepositoryFiles | None:
-    """What `take` would add at a first push; None where the rules say something, or nothing is."""
+    """The files that `take` would add at a first push; None where rules are set, or none is."""
     tree = link.working_tree
     if link.recorded() is not None or _place(tree.project).exists() or tree.rules().takes_files:
         return None

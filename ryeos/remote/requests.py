@@ -19,13 +19,13 @@ from ryeos.items.errors import RyeError
 from ryeos.trust.signing_key import SigningKey
 
 LOG_CUT = "[cut: an execution's log has at most 1 MiB]\n"
-"""How a node ends a log that is longer than what it keeps of one."""
+"""The end of a log that is longer than what a node keeps of one."""
 
 WINDOW_S = 300
-"""How far the time of a request may be from the receiver's; exactly as far still passes."""
+"""The most by which a request's time may differ from the receiver's; this much still passes."""
 
 NONCE_S = 2 * WINDOW_S + 60
-"""How long a nonce has to be remembered: longer than any request with it is accepted, which may
+"""The time for which a nonce is remembered: longer than a request with it is accepted, which may
 come with a time that is still ahead, and then again as long after it."""
 
 VERSION = "ryeos-request-v1"
@@ -73,7 +73,7 @@ def new_nonce() -> str:
 
 
 def principal_id(fingerprint: str) -> str:
-    """What a key is called on the wire: ``fp:`` and its fingerprint."""
+    """The name of a key on the wire: ``fp:`` and its fingerprint."""
     return f"fp:{fingerprint}"
 
 

@@ -38,7 +38,7 @@ from ryeos.sync.objects import outputs_bundle_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteOptions:
-    """What a caller may choose.
+    """The choices of a caller.
 
     thread         ``inline`` or ``fork``, ``""`` for what the kind asks for
     is_async       do not wait for its end
@@ -109,7 +109,7 @@ class RunFollower:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteRun:
-    """What is to be run.
+    """The item to run, and how.
 
     item_ref    canonical, ``tool:a/b``
     thread      ``inline`` or ``fork``, ``""`` for what its kind asks for
@@ -136,7 +136,7 @@ class RemoteRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedRun:
-    """What came of it.
+    """The outcome.
 
     fetched   pieces of content that came back
     applied   paths of the project that were changed as the run had changed them
@@ -187,7 +187,7 @@ class _FollowedRun:
         self._last = 0
 
     def end(self, timeout_s: float | None) -> RemoteExecution:
-        """What came of it. Raises RyeError `TIMEOUT`, and as `Node.thread`."""
+        """The outcome. Raises RyeError `TIMEOUT`, and as `Node.thread`."""
         until_s = None if timeout_s is None else time.monotonic() + timeout_s
         try:
             while not self._hear(until_s):
@@ -240,7 +240,7 @@ class _FollowedRun:
 
 
 def execution_of_row(row: Mapping[str, Any]) -> RemoteExecution:
-    """What came of a run, by its row: as the answer says it, but for what it made anew."""
+    """The outcome of a run, by its row: as the answer says it, but for what it made anew."""
     said = row.get("result")
     message = str(row.get("error_message") or f"the run ended as {row.get('state')}")
     code = "CANCELLED" if row.get("state") == CANCELLED else "EXECUTION_FAILED"
@@ -290,7 +290,7 @@ def _masked(paths: Sequence[str]) -> str:
 
 
 class _RunFollowUp:
-    """What is done with the result of a run, a step at a time."""
+    """The follow-up of a run's result, a step at a time."""
 
     def __init__(self, link: Link, executed: RemoteExecution, pushed: PushResult) -> None:
         self._link, self._executed, self._pushed = link, executed, pushed
@@ -303,7 +303,7 @@ class _RunFollowUp:
             self._warnings.append(_masked(executed.masked_paths))
 
     def fetch(self) -> None:
-        """What the run made, but for what the project is made of itself."""
+        """Fetch what the run made, but for what the project is made of itself."""
         executed, link = self._executed, self._link
         named = [executed.execution_snapshot_hash, executed.outputs_bundle_hash]
         wanted = [digest for digest in named if digest]
@@ -334,7 +334,7 @@ class _RunFollowUp:
         self._warnings += self._outputs.problems
 
     def report_unmerged(self) -> None:
-        """What the run changed, where the node could not merge it, and how it is merged here."""
+        """Report what the node could not merge of the run's changes, and how it is merged here."""
         executed = self._executed
         if executed.merge_type not in _UNMERGED:
             return
@@ -357,7 +357,7 @@ class _RunFollowUp:
         )
 
     def apply(self) -> None:
-        """What the run changed in the project."""
+        """Apply what the run changed in the project."""
         executed = self._executed
         if executed.snapshot_hash in {"", self._pushed.snapshot_hash}:
             return

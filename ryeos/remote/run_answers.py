@@ -77,7 +77,7 @@ def execute_on(
 
 
 def _agent(request: ExecutionRequest) -> Mapping[str, Any] | None:
-    """How a model is to carry a directive out, as it was asked for here."""
+    """The way in which a model is to carry a directive out, as it was asked for here."""
     asked = request.thread
     if asked is None:
         return None
@@ -152,7 +152,7 @@ def verified_item(workspace: Workspace, reference: Reference) -> tuple[str, Chai
 
 
 def _limit(request: ExecutionRequest) -> float | None:
-    """How long the reply may take; None for what the remote is configured with."""
+    """The time that the reply may take; None for what the remote is configured with."""
     given = [seconds for seconds in (request.timeout_s, request.at_most_s) if seconds is not None]
     if not given:
         return None
@@ -179,7 +179,7 @@ def _page_signer(around: RemoteEnvironment) -> SignPage:
 
 
 def page_signer(space: Space, signer: "Signer") -> SignPage:
-    """What signs the bytes of a page of a project; refused where its file has others by then."""
+    """The signer of the bytes of a project's page; refused where its file has others by then."""
     from ryeos.trust.sign_targets import ReadItem, SignTarget
 
     def sign(path: Path, data: bytes) -> object:

@@ -51,7 +51,7 @@ class Outputs:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What a person should hear about files that were not written."""
+        """Warnings about files that were not written."""
         kept = self.kept or {}
         return tuple(problem for path, problem in kept.items() if not _is_of_every_run(path))
 
@@ -121,7 +121,7 @@ def write_outputs(
 def _wanted_content(
     project: Path, path: str, digest: str, get_blob: Callable[[str], bytes], last: str | None
 ) -> bytes | None:
-    """What is to be written there, None where that is what is there."""
+    """The text to write there, None where that is what is there."""
     problem = why_refused(path)
     if problem:
         raise _output_error(path, problem)

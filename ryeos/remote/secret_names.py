@@ -63,7 +63,7 @@ class SecretValuesError(RyeError):
 
 
 def is_variable_name(text: str) -> bool:
-    """Whether a text can be the name of a secret at all: ASCII letters, digits and ``_``."""
+    """True if a text can be the name of a secret at all: ASCII letters, digits and ``_``."""
     return len(text) <= MAX_NAME_CHARACTERS and _NAME.fullmatch(text) is not None
 
 

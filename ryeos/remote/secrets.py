@@ -17,7 +17,7 @@ from ryeos.remote.secret_names import is_variable_name, require_safe, valid_secr
 
 _NOT_FOUND = 404
 _NO_ROUTE = "Not Found"
-"""What a node says of an address that it does not know; of a missing secret it says more."""
+"""A node's words on an address that it does not know; on a missing secret it says more."""
 
 
 def secret_missing_error(name: str, keeper: str, *, flag: str = "") -> RyeError:

@@ -28,7 +28,7 @@ from ryeos.trust.config import Layer
 
 
 def api_key_of(environ: Mapping[str, str], key_env: str, peer: PeerRules = NODE) -> str:
-    """What the variable holds, if it can stand in a header. Raises RemoteConfigError."""
+    """The variable's value, if it can stand in a header. Raises RemoteConfigError."""
     api_key = environ.get(key_env, "").strip() if key_env else ""
     if not (api_key.isascii() and api_key.isprintable()) or " " in api_key:
         problem = "expected an API key of visible ASCII characters"
@@ -99,7 +99,7 @@ class RemoteConfig:
 
 
 class Remotes:
-    """What all layers say together; each remote is checked when it is asked for."""
+    """The remotes of all layers together; each is checked when it is asked for."""
 
     def __init__(self, layers: Sequence[Layer], environ: Mapping[str, str]) -> None:
         self._environ = environ
@@ -153,7 +153,7 @@ class Remotes:
         )
 
     def project_name(self, project_root: Path) -> str:
-        """What the project is called on nodes: ``project_path`` of the file, else its folder.
+        """The project's name on nodes: ``project_path`` of the file, else its folder.
 
         Raises RemoteConfigError for the root of a file system.
         """

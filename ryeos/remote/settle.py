@@ -18,14 +18,14 @@ from ryeos.sync.tree_walk import SkippedFile
 
 
 class VersionChoice(StrEnum):
-    """Which version a file is to be."""
+    """The version that a file is to be."""
 
     OURS = "ours"
-    """As it is in the project now."""
+    """The version that is in the project now."""
     THEIRS = "theirs"
-    """As it is on the node."""
+    """The version that is on the node."""
     MERGED = "merged"
-    """As a person made it of both."""
+    """The version that a person made of both."""
 
 
 def resolve(

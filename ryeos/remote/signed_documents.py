@@ -43,7 +43,7 @@ def sign_document(document: Mapping[str, Any], key: SigningKey, signed_at: str) 
 
 
 def _document_digest(body: Mapping[str, Any]) -> str:
-    """What a signature of a document is over: what it is for, and its canonical JSON.
+    """The digest that a signature of a document is over: of its purpose and its canonical JSON.
 
     The form of other programs has no line for the purpose. It signs no item all the same: what an
     item's signature is over begins with the item's own line. Raises CanonicalJsonError.

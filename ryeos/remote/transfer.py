@@ -109,13 +109,13 @@ def _put_all(node: Node, groups: Sequence[Sequence[str]], contents: ReadContents
 
 
 class ContentSink(Protocol):
-    """Where what was fetched goes: a store is one."""
+    """The receiver of fetched content: a store is one."""
 
     def has_blob(self, digest: str) -> bool:
-        """Whether it is there."""
+        """True if it is there."""
 
     def has_object(self, digest: str) -> bool:
-        """Whether it is there."""
+        """True if it is there."""
 
     def keep(self, space: ObjectKind, digest: str, data: bytes, durability: Durability, /) -> None:
         """Keep bytes whose digest was just computed; of an object its canonical JSON."""
@@ -160,7 +160,7 @@ def fetch_available(
     progress: TransferProgress = no_progress,
     space: ObjectKind | None = None,
 ) -> tuple[int, tuple[str, ...]]:
-    """As `fetch`; how many came, and what the node does not have."""
+    """Fetch as `fetch`; returns how many came, and what the node does not have."""
     wanted = [digest for digest in dict.fromkeys(digests) if not _has(store, digest, space)]
     total, done = len(wanted), 0
     progress("fetching", 0, total)
@@ -222,7 +222,7 @@ def _got_all(
 
 
 def _fitting(entries: Sequence[ContentEntry]) -> int:
-    """How many pieces like these a reply of a good size has, 0 where that is unknown."""
+    """The number of pieces like these in a reply of a good size, 0 where that is unknown."""
     size = sum(len(entry.data) for entry in entries)
     return min(max(len(entries) * GOOD_REPLY // size, 1), MAX_GOT) if size else 0
 
@@ -254,7 +254,7 @@ def _has(store: ContentSink, digest: str, space: ObjectKind | None) -> bool:
 
 
 class RemoteContents:
-    """What a node has, as contents to be read: fetched when asked for, and kept in the store."""
+    """The contents of a node, to be read: fetched when asked for, and kept in the store."""
 
     def __init__(self, node: Node, store: KeptContents) -> None:
         self._node, self._store = node, store
@@ -291,9 +291,9 @@ class RemoteContents:
             )
 
     def has_blob(self, digest: str) -> bool:
-        """Whether it is here already: nothing is asked."""
+        """True if it is here already: nothing is asked."""
         return self._store.has_blob(digest)
 
     def has_object(self, digest: str) -> bool:
-        """Whether it is here already: nothing is asked."""
+        """True if it is here already: nothing is asked."""
         return self._store.has_object(digest)

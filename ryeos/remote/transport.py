@@ -47,7 +47,7 @@ QueryPairs: TypeAlias = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class NodeReply:
-    """What a node answered. ``headers`` are by lower-case name, the body is decoded."""
+    """A node's reply. ``headers`` are by lower-case name, the body is decoded."""
 
     status: int
     headers: Mapping[str, str]
@@ -55,7 +55,7 @@ class NodeReply:
 
     @property
     def media_type(self) -> str:
-        """What the body is, in lower case and without parameters; ``""`` where no header says."""
+        """The body's type, in lower case and without parameters; ``""`` where no header says."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
@@ -72,7 +72,7 @@ class Transport(Protocol):
 
     @property
     def sender(self) -> str:
-        """Who requests show, in the node's words; ``""`` where only the node knows."""
+        """The caller that requests show, in the node's words; ``""`` where only the node knows."""
 
     def exchange(
         self,
@@ -106,11 +106,11 @@ class Credentials(Protocol):
 
     @property
     def depends_on_time(self) -> bool:
-        """Whether a wrong clock makes them worthless."""
+        """True if a wrong clock makes them worthless."""
 
     @property
     def sender(self) -> str:
-        """Who they show, in the node's words; ``""`` where only the node knows."""
+        """The caller that they show, in the node's words; ``""`` where only the node knows."""
 
     def headers(
         self, method: str, path: str, query: QueryPairs, body: bytes, *, audience: str, now_s: int
@@ -225,7 +225,7 @@ class HttpTransport:
 
     @property
     def sender(self) -> str:
-        """Who the credentials show."""
+        """The caller that the credentials show."""
         return self._credentials.sender
 
     def outlive_cancellation(self) -> None:
@@ -313,7 +313,7 @@ class HttpTransport:
         return self._client.send(request, self._cancellation)
 
     def _take_clock(self, reply: "HttpResponse") -> bool:
-        """Whether the node's clock is another than the one that was signed with; it is now ours."""
+        """True if the node's clock is another than the one that was signed with; it is now ours."""
         if not (self._audience and self._credentials.depends_on_time):
             return False
         node_time_s = _date(reply.headers.get("date", ""))

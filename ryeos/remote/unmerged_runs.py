@@ -18,7 +18,7 @@ UNMERGED = "unmerged_snapshot_hash"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPulled:
-    """What became of a run. ``was_merged``: before, so nothing was done.
+    """The outcome for a run. ``was_merged``: before, so nothing was done.
 
     snapshot_hash  what the node kept of it
     """

@@ -42,7 +42,7 @@ class WorkingTree:
         self._bundles, self._cache, self._warn = bundles, cache, warn
 
     def rules(self) -> ManifestRules:
-        """Which files of the project travel, as configured now.
+        """The files of the project that travel, as configured now.
 
         Raises SpecError, and RyeError `CONFIG_ERROR`: without its rules a project looks as if most
         of it had been removed.
@@ -56,7 +56,7 @@ class WorkingTree:
         return self._built(build_project_tree, self.project)
 
     def user_tree(self) -> Tree:
-        """What of the user space runs on a node may see."""
+        """Paths of user space that a run on a node may read."""
         return self._built(build_user_tree, self.user)
 
     def _built(self, build: Callable[[Path, ManifestRules, StatTable], Tree], root: Path) -> Tree:
@@ -79,7 +79,7 @@ class WorkingTree:
 
 
 def sized(tree: Tree, digest: str) -> SizedContent:
-    """How large a piece of a tree is, and the name of its file."""
+    """The size of a piece of a tree, and the name of its file."""
     path = tree.blobs.get(digest)
     if path is not None:
         try:

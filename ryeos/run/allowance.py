@@ -1,4 +1,4 @@
-"""What a program that an agent, a graph or a node starts may write: an allowance, nothing else.
+"""Allowances: all that a program which an agent, a graph or a node starts may write.
 
 (1) the project, without anything at or below its ``.ai``
 (2) the private temporary folder of the run
@@ -85,14 +85,14 @@ _AT_START = (
     *("~/.local/share/systemd", "~/.local/share/applications", "~/.config/direnv", "~/.screenrc"),
     *("~/Library/LaunchAgents", "~/Library/Preferences", "~/.psqlrc", "~/.gdbinit", "~/.irbrc"),
 )
-"""What shells, sessions and tools of the user act upon at their start, and what holds passwords."""
+"""Files that the user's shells, sessions and tools obey at a start, and files with passwords."""
 _OF_SYSTEM = (
     *("/proc", "/sys", "/dev", "/etc", "/boot", "/bin", "/sbin", "/lib", "/lib32", "/lib64"),
     *("/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec"),
     *("/usr/local/bin", "/usr/local/sbin", "/usr/local/lib", "/var/spool/cron"),
     *("/System", "/Library", "/private/etc"),
 )
-"""What belongs to the system and to other processes; of it only what is shared can be given."""
+"""Folders of the system and of other processes; of these only what is shared can be given."""
 _ON_PATH = "is a folder of programs on your PATH: what lies there runs with all your rights"
 _READ_AT_START = "is read by your shells or tools at their start, or holds passwords"
 _RYES = "belongs to Rye: what lies there gives rights"
@@ -125,7 +125,7 @@ _LOOKUP_SOCKETS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPolicy:
-    """What the user lets agents write: the key ``agents`` of ``config/sandbox/policy.yaml``.
+    """Folders that agents may write: the key ``agents`` of ``config/sandbox/policy.yaml``.
 
     write    paths beside the project and the private temporary folder
     sockets  local sockets that may be connected to, or folders of them
@@ -138,7 +138,7 @@ class AgentPolicy:
 
 
 def agent_policy(said: object, where: str) -> AgentPolicy:
-    """What the key says. Raises SpecError."""
+    """The policy of the key. Raises SpecError."""
     if said is None:
         return AgentPolicy()
     if not isinstance(said, Mapping):
@@ -168,7 +168,7 @@ def _absolute_paths(said: object, where: str, example: str) -> Entries:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """What may be written and reached, as real paths.
+    """Paths that may be written and reached, as real paths.
 
     write    folders and files; `TMP_MARK` stands for the folder of the run
     kept     paths at or below these that may not be written all the same
@@ -241,19 +241,19 @@ class Allowance:
         return replace(self, write=both)
 
     def allows_writing(self, path: str) -> bool:
-        """Whether it lets a path be written. For what Rye writes itself, and for messages."""
+        """True if it lets a path be written. For what Rye writes itself, and for messages."""
         return self._nearest(path) == "write"
 
     def may_complain_of(self, path: str) -> bool:
-        """Whether a program cannot write a path that it can look at: no hint leads to a key."""
+        """True if a program cannot write a path that it can look at: no hint leads to a key."""
         return self._nearest(path) not in {"write", "hidden"}
 
     def is_kept(self, path: str) -> bool:
-        """Whether no policy can give a path."""
+        """True if no policy can give a path."""
         return self._nearest(path) in {"kept", "hidden"} or bool(self._reason(path))
 
     def hint(self, path: str, shown: Callable[[Path], str]) -> str:
-        """What to do about a path that may not be written; ``shown`` names it as a header would."""
+        """The remedy for a path that may not be written; ``shown`` names it as a header would."""
         real = os.path.realpath(path)
         if AI_DIRECTORY in Path(real).parts and self.is_kept(real):
             return (
@@ -275,7 +275,7 @@ class Allowance:
         return f"{own}your policy allows it with: {line}"
 
     def hint_of_long_file(self, path: str, shown: Callable[[Path], str]) -> str:
-        """What to do about a long file that has a second name (hard link) elsewhere."""
+        """The remedy for a long file that has a second name (hard link) elsewhere."""
         line = f'agents: {{write: ["{shown(Path(os.path.realpath(path)))}"]}}'
         return (
             "it has a second name (hard link), and is too long to be copied before it is changed;"
@@ -288,7 +288,7 @@ class Allowance:
         return _harm(os.path.realpath(path), self.home, self.never)
 
     def _nearest(self, path: str) -> str:
-        """Which list names the nearest folder above a path; ``""`` if none does."""
+        """The list that names the nearest folder above a path; ``""`` if none does."""
         real = os.path.realpath(path)
         named = (
             (len(one), name)
@@ -355,7 +355,7 @@ def allowance_of(policy: AgentPolicy, context: Context, where: str) -> Allowance
 
 
 def kept_from(written: Sequence[str], context: Context) -> tuple[str, ...]:
-    """What ``sandbox.write`` of a tool that a person starts does not give.
+    """Paths that ``sandbox.write`` of a tool that a person starts does not give.
 
     Rye's caches and program in no case: what lies there runs as Rye. User space and folders of
     programs only where an entry is that very folder, or lies in it: that a person read and signed.
@@ -372,7 +372,7 @@ def kept_from(written: Sequence[str], context: Context) -> tuple[str, ...]:
 
 
 def is_related(one: str, other: str) -> bool:
-    """Whether one of two paths lies in the other."""
+    """True if one of two paths lies in the other."""
     return is_below(one, other) or is_below(other, one)
 
 
@@ -446,7 +446,7 @@ def caches_of(policy: AgentPolicy, platform: str) -> Iterator[tuple[str, str]]:
 def _missing(
     policy: AgentPolicy, context: Context, home: str, given: Sequence[str]
 ) -> Iterator[str]:
-    """What the policy names, and the caches of programs on the PATH, as far as it is not there."""
+    """Paths of the policy, and caches of programs on the PATH, that are not there yet."""
     yield from (path for path in given if not os.path.lexists(path) and not Path(path).suffix)
     search_path = context.process_env.get("PATH", os.defpath)
     for program, entry in caches_of(policy, context.platform) if home else ():
@@ -479,7 +479,7 @@ def _filled(entry: str, home: str) -> str:
 
 
 def _is_plain(entry: str, home: str) -> bool:
-    """Whether no link stands on the way from the home, or for other entries from the root.
+    """True if no link stands on the way from the home, or for other entries from the root.
 
     A link that someone put there would lead what is written elsewhere.
     """
@@ -493,7 +493,7 @@ def _absolute(search_path: str) -> Iterator[str]:
 
 
 def described(policy: AgentPolicy, platform: str) -> dict[str, Any]:
-    """What agents may write and connect to, for a person."""
+    """The allowance of agents in words: what they may write and connect to."""
     caches = (entry for _, entry in caches_of(policy, platform))
     return {
         "write": ["{project}", "{tmp}", *caches, *policy.write],

@@ -181,11 +181,11 @@ def _marked_folder(config: Mapping[str, Any], item: VerifiedItem) -> Path | None
 
 
 _OWN_PATH = r"\$\{?0\b|BASH_SOURCE"
-"""How a shell script asks for its own path."""
+"""The forms in which a shell script asks for its own path."""
 
 
 def _folder_of_script(item: VerifiedItem, top: Path) -> Path | None:
-    """What a shell script finds by its own path: its folder, with ``..`` all folders of tools."""
+    """Folders that a shell script finds by its path: its own, with ``..`` all folders of tools."""
     if not re.search(_OWN_PATH, item.text):
         return None
     return top if "/.." in item.text else item.target.path.parent
@@ -196,7 +196,7 @@ _IMPORT = r"(?m)(?:^|[;:])[ \t]*(?:from[ \t]+(\w+)|import[ \t]+([\w., \t]+))"
 
 
 def _imports_sibling(item: VerifiedItem) -> bool:
-    """Whether a Python tool imports a module beside it, by a name that Python has not."""
+    """True if a Python tool imports a module beside it, by a name that Python has not."""
     if item.target.suffix != ".py":
         return False
     folder = item.target.path.parent
@@ -284,7 +284,7 @@ class AnchoredFiles:
 def verify_anchored_files(
     chain: Chain, anchor: Anchor, verifier: Verifier, warn: Callable[[str], None]
 ) -> AnchoredFiles:
-    """What ``verify_deps`` of the chain asks for.
+    """Verify the files that ``verify_deps`` of the chain asks for.
 
     The tool's own folders count while the anchor is active; the library of its runtime always
     does, for the runtime's command may name it. Raises SpecError, and IntegrityError at the first

@@ -65,13 +65,13 @@ class Materials:
 
     @property
     def caller_cwd(self) -> object:
-        """Where the caller wants it to run; None where the caller does not say."""
+        """The folder that the caller wants it to run in; None where the caller does not say."""
         return self.request.cwd if self.request.cwd is not None else self.values.steering.get("cwd")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """What calls need besides their materials.
+    """The services that calls need besides their materials.
 
     runner        runs programs
     companion     ``companion(id, element)``: the verified tool item of this id in a space that the
@@ -105,7 +105,7 @@ class Services:
 
 
 def network_env(materials: Materials, services: Services) -> dict[str, str]:
-    """What chooses proxies and authorities: the process, and signed items, never a ``.env``."""
+    """Variables that choose proxies and authorities: of process and signed items, not ``.env``."""
     variables = materials.env.variables
     signed = {name: variables[name] for name in materials.env.contributed if name in variables}
     return {**services.own_environment(), **signed}
@@ -115,7 +115,7 @@ class Call(Protocol):
     """One execution with nothing left to resolve."""
 
     def describe(self) -> dict[str, Any]:
-        """What would happen, for a person, as JSON values; secrets are masked."""
+        """The call in words for a person, as JSON values; secrets are masked."""
         ...
 
     @property
@@ -125,7 +125,7 @@ class Call(Protocol):
 
     @property
     def confinement(self) -> "Confinement | None":
-        """What the program may not do; None where it is not limited, or none is started."""
+        """The limits of the program; None where it has none, or none is started."""
         ...
 
     def run(

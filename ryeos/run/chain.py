@@ -44,7 +44,7 @@ def companion_error(path: str, problem: str, *, hint: str = "") -> ChainError:
 
 @dataclass(frozen=True, slots=True)
 class RefusedElement:
-    """What was found for an id and is no element: it does not verify, or its header is wrong."""
+    """A file that is no element of the chain: it does not verify, or its header is wrong."""
 
     resolution: Resolution
     is_unverified: bool
@@ -190,7 +190,7 @@ class ChainBuilder:
         )
 
     def _resolve(self, item_id: str, elements: list[ChainElement]) -> Resolution | None:
-        """Where an element is; None for a primitive that exists without a file."""
+        """The place of an element; None for a primitive that exists without a file."""
         if not elements:
             return self._resolver.resolve(Reference(Kind.TOOL, valid_id(item_id)))
         child = elements[-1]
@@ -343,7 +343,7 @@ def merged_config(chain: Chain) -> dict[str, Any]:
 
 
 def _applies(variant: Mapping[str, Any], suffix: str, config: Mapping[str, Any]) -> bool:
-    """Whether it is for tools with this suffix, and for what this config says."""
+    """True if it is for tools with this suffix, and for what this config says."""
     suffixes, wanted = variant.get("suffixes"), variant.get("when") or {}
     if suffixes is None and not wanted:
         return False
@@ -352,7 +352,7 @@ def _applies(variant: Mapping[str, Any], suffix: str, config: Mapping[str, Any])
 
 
 def script_keys(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Where a shell runtime looks for the tool's script, in order: its ``script_from``."""
+    """Keys where a shell runtime looks for the tool's script, in order: its ``script_from``."""
     keys = config.get("script_from") or []
     if not isinstance(keys, list):
         raise SpecError("config.script_from", f"expected a list, got {type_name(keys)}")

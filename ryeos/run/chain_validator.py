@@ -21,7 +21,7 @@ _RULES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainValidationResult:
-    """Whether a chain may run. ``validated_pairs`` counts the neighbours that were looked at."""
+    """The verdict on a chain. ``validated_pairs`` counts the neighbours that were looked at."""
 
     valid: bool = True
     issues: tuple[str, ...] = ()

@@ -130,7 +130,7 @@ def _script(chain: Chain, config: Mapping[str, Any], values: CallerValues, names
 
 
 def _is_program(key: str, text: str) -> bool:
-    """Whether a ``config.command`` is the path of a program instead of a command line."""
+    """True if a ``config.command`` is the path of a program instead of a command line."""
     return key == "command" and PurePath(text).is_absolute() and len(text.split()) == 1
 
 
@@ -146,7 +146,7 @@ def _require_command(command: str, config: Mapping[str, Any], materials: Materia
 
 
 def _can_start(command: str, env: Mapping[str, str]) -> bool:
-    """Whether the process will find what the search did not: the anchor may add to its PATH."""
+    """True if the process will find what the search did not: the anchor may add to its PATH."""
     return find_on_path(command, env.get("PATH", ""), platform=sys.platform) is not None
 
 
@@ -187,7 +187,7 @@ def _params_mode(chain: Chain) -> ParamsMode:
 
 
 def _has_params_argument(config: Mapping[str, Any]) -> bool:
-    """Whether the runtime itself hands the parameters over as an argument."""
+    """True if the runtime itself hands the parameters over as an argument."""
     return any("{params_json}" in str(template) for template in config.get("args") or ())
 
 
@@ -198,7 +198,7 @@ def _wants_params_argument(chain: Chain, mode: ParamsMode) -> bool:
 
 
 def _reads_params_argument(text: str) -> bool:
-    """Whether a tool's source looks for ``--params`` instead of reading standard input.
+    """True if a tool's source looks for ``--params`` instead of reading standard input.
 
     Node.js spells options without their dashes: ``params`` beside ``"project-path"``.
     """
@@ -221,7 +221,7 @@ def _with_params(arguments: tuple[str, ...], tool_path: str, params_json: str) -
 
 
 def max_output_bytes(config: Mapping[str, Any]) -> int:
-    """What a config allows an output to be. Raises SpecError."""
+    """The size that a config allows an output to have. Raises SpecError."""
     value = config.get("max_output_bytes", DEFAULT_MAX_OUTPUT_BYTES)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise SpecError("config.max_output_bytes", f"expected a number of bytes, got {value!r}")
@@ -266,7 +266,7 @@ def filled_script(template: object, names: Names, where: str) -> str:
 
 
 def script_positions(words: Sequence[str]) -> frozenset[int]:
-    """Which of a command's words a shell parses as a script: what follows its ``-c``.
+    """Positions of the words that a shell parses as a script: what follows its ``-c``.
 
     The shell may be the program, or come later: ``env bash -c ...``. ``-c`` may be one of several
     letters, and options may stand between it and the script.
@@ -314,7 +314,7 @@ def engine_values(materials: Materials) -> dict[str, object]:
 
 
 def params_text(values: Mapping[str, Any]) -> str:
-    """What a tool reads: one JSON object. Characters that no encoding holds are written as escapes.
+    """Values as the JSON object that a tool reads. Characters that no encoding holds are escapes.
 
     Parameters are JSON by then; a configuration file may hold dates, which become text.
     """

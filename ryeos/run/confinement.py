@@ -112,7 +112,7 @@ class PathFiller:
                 yield Path(os.path.realpath(self._folders[name]))
 
     def template_of(self, path: str) -> str:
-        """How a header would name a path."""
+        """The name of a path in a header."""
         real = os.path.realpath(path)
         bases = {name: os.path.realpath(self._folders[name]) for name in _SHOWN_FOLDERS}
         for name, base in sorted(bases.items(), key=lambda one: -len(one[1])):
@@ -121,7 +121,7 @@ class PathFiller:
         return real
 
     def _configured_paths(self, where: str, entry: str) -> Sequence[str]:
-        """What the user's configuration says, never a project's: a text, or a list of them."""
+        """The paths of the user's configuration, never a project's: a text, or a list of them."""
         declared = self._spec.config_resolve
         spaces = declared.get("spaces") if isinstance(declared, Mapping) else None
         if not isinstance(spaces, list) or PROJECT in spaces:
@@ -139,7 +139,7 @@ class PathFiller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRights:
-    """What one call may do. ``rights`` is None where nothing but ``withholding`` counts.
+    """The rights of one call. ``rights`` is None where nothing but ``withholding`` counts.
 
     declared     what the tool's own header asks for, ``declared_by`` its id; None, ``""`` where it
                  asks for nothing
@@ -176,11 +176,11 @@ class CallRights:
         return replace(self, rights=rights)
 
     def template_of(self, path: Path) -> str:
-        """How a header would name a path."""
+        """The name of a path in a header."""
         return self.filling.template_of(str(path)) if self.filling else str(path)
 
     def declares(self, what: str, target: str) -> bool:
-        """Whether the tool asked for ``read`` or ``write`` of a path, and others took it away."""
+        """True if the tool asked for ``read`` or ``write`` of a path, and others took it away."""
         declared = self.declared and {"read": self.declared.read, "write": self.declared.write}
         if not declared or what not in declared:
             return False
@@ -204,7 +204,7 @@ class CallRights:
         ]
 
     def allows_variable(self, resolved: ResolvedEnv) -> Callable[[str], bool] | None:
-        """Which variables of the environment a program gets; None for all: ``sandbox.env``."""
+        """The test of names of variables that a program gets; None for all: ``sandbox.env``."""
         rights = self.rights
         closed = self.allowance.closed_variables if self.allowance else ()
         if rights is None or rights.env is None:
@@ -233,7 +233,7 @@ class CallRights:
 
     @property
     def needs_folder(self) -> bool:
-        """Whether the run gets a private temporary folder."""
+        """True if the run gets a private temporary folder."""
         written = self.rights.write if self.rights else None
         if written is None:
             return self.allowance is not None
@@ -270,13 +270,13 @@ class CallRights:
                 make_directory(path, within=self._root_of(path))
 
     def _gives(self, entry: str) -> bool:
-        """Whether an entry of what is declared may be written."""
+        """True if an entry of what is declared may be written."""
         if self.allowance:
             return self.allowance.allows_writing(entry)
         return not any(is_below(entry, one) for one in self._kept())
 
     def _kept(self) -> tuple[str, ...]:
-        """What the entries do not give, of a tool that a person starts."""
+        """Paths that the entries do not give, of a tool that a person starts."""
         written = self.rights.write if self.rights else None
         if not written or self.context is None:
             return ()
@@ -318,7 +318,7 @@ class CallRights:
         return "/" if is_written else str(home)
 
     def confinement(self, program: str, env: Mapping[str, str]) -> "Confinement | None":
-        """What holds these rights for a program. Raises RyeError where nothing can."""
+        """The confinement that holds these rights. Raises RyeError where nothing can hold them."""
         rights = self.rights
         is_free = rights is None or (rights == ANYTHING and not self.on_node)
         if is_free and not self.withholding and not self.watches:
@@ -444,7 +444,7 @@ class CallRights:
         return Mediation(tuple(wide), tuple(map(Path, kept)))
 
     def forwarder(self, named: Sequence[str] | None = None) -> "Forwarder | None":
-        """What leads to the hosts that may be reached; None where there are none to lead to.
+        """The forwarder to the hosts that may be reached; None where there are none to lead to.
 
         ``named`` are other hosts than those that are declared.
         """
@@ -618,7 +618,7 @@ def rights_of(
 
 
 def _version_files(context: Context, space: str) -> "Allows | None":
-    """Which files of a project name a version: those of its own tools that its user approved."""
+    """The test of a project's files that name a version: its tools' that its user approved."""
     if context.on_node:  # the project is its user's own, and so is the process
         return everything_counts
     if space != PROJECT:

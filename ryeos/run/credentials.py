@@ -74,7 +74,7 @@ SCHEMA: Mapping[str, Any] = {
     },
     "required": ["hosts", "source"],
 }
-"""What such a file says, beside what any file may say about itself."""
+"""The schema of such a file, beside what any file may say about itself."""
 
 
 class Secret:
@@ -110,12 +110,12 @@ class Credential:
     source: tuple[str, Any] = field(repr=False)
 
     def serves(self, url: str) -> bool:
-        """Whether an address is of its hosts, so that it may get the value."""
+        """True if an address is of its hosts, so that it may get the value."""
         return host_of(parse_address(url)) in self.hosts
 
     @property
     def place(self) -> str:
-        """Where its value is kept, for a person: never the value."""
+        """The place of its value in words for a person: never the value."""
         kind, said = self.source
         return f"{kind} {said[0] if kind == 'command' else said}"
 
@@ -171,7 +171,7 @@ class Credentials:
         return _credential(name, require_signed(layers[-1]))
 
     def has_value(self, credential: Credential) -> bool:
-        """Whether its value is there; a command is not run, and is believed to have it."""
+        """True if its value is there; a command is not run, and is believed to have it."""
         kind, said = credential.source
         if self._context.on_node and kind != "variable":
             return False
@@ -368,7 +368,7 @@ def require_signed(layer: Layer) -> Layer:
 
 
 def problems_of(values: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with a file that fits such a schema, beside what it says about itself."""
+    """The problem of a file that fits such a schema, beside what it says about itself."""
     from lillux.schema import violations
 
     about = ("version", "category", "name", "description", "schema_version")
@@ -391,7 +391,7 @@ def require_fit(layer: Layer, schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def file_problems(relative: str, values: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with the file of a credential at this path below ``config``."""
+    """Problems of the file of a credential at this path below ``config``."""
     found = tuple(problems_of(values, SCHEMA))
     yield from found
     if not found:

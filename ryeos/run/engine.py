@@ -94,7 +94,7 @@ if TYPE_CHECKING:
 
 
 KEPT_S = 1.0
-"""How long a prepared call is reused, in seconds."""
+"""The time for which a prepared call is reused, in seconds."""
 MAX_KEPT = 256
 
 
@@ -184,7 +184,7 @@ class PrimitiveExecutor:
         return result
 
     def check(self, request: ExecutionRequest) -> ExecutionResult:
-        """Whether a tool may run, on this machine or on another one: steps (1) to (5).
+        """Find out if a tool may run, on this machine or on another one: steps (1) to (5).
 
         A graph is prepared as well: what is wrong with it is wrong everywhere; how it would be run
         is in the metadata. Raises nothing, as `execute`.
@@ -275,7 +275,7 @@ class PrimitiveExecutor:
         self._prepared.clear()
 
     def get_cache_stats(self) -> dict[str, int]:
-        """How many entries each cache has."""
+        """The number of entries of each cache."""
         return {
             "chain_cache_size": len(self._chains.chains),
             "metadata_cache_size": len(self._chains.specs),
@@ -372,7 +372,7 @@ class PrimitiveExecutor:
     def _verify_lock(
         self, chain: Chain, files: AnchoredFiles, request: ExecutionRequest, log: "ExecutionLog"
     ) -> bool:
-        """Whether a lockfile pins the chain. Raises LockfileMismatchError in mode ``strict``."""
+        """True if a lockfile pins the chain. Raises LockfileMismatchError in mode ``strict``."""
         if not request.use_lockfile or self._context.lock_mode is LockMode.OFF:
             return False
         try:
@@ -573,7 +573,7 @@ class PrimitiveExecutor:
         return replace(rights, watches=can_supervise())
 
     def _allowance(self, policy: SandboxPolicy) -> "Allowance | None":
-        """What an agent's processes may write at most; None where its user turned limits off.
+        """The most that an agent's processes may write; None where its user turned limits off.
 
         Kept for a second, as graphs make many calls: nothing that is confined can change it.
         """
@@ -688,7 +688,7 @@ def _require_tool(chain: Chain) -> None:
 def _written_config(
     chain: Chain, values: CallerValues, env: ResolvedEnv
 ) -> tuple[CallerConfig | None, dict[str, str]]:
-    """What the caller of a primitive wrote as its config, and the variables among that."""
+    """The config that the caller of a primitive wrote, and the variables among that."""
     if chain.tool is not chain.primitive or is_graph(chain):
         return None, {}
     written = caller_config(values.tool, chain.tool.spec.config_schema, item_id=chain.tool.item_id)
@@ -725,7 +725,7 @@ def _as_evidence(element: ChainElement) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedCall:
-    """What steps (1) to (5) find. ``locked`` tells whether a lockfile pins the chain."""
+    """The findings of steps (1) to (5). ``locked`` tells whether a lockfile pins the chain."""
 
     chain: Chain
     anchor: Anchor
@@ -756,7 +756,7 @@ class PreparedCall:
     log: ExecutionLog = field(repr=False)
 
     def is_current(self) -> bool:
-        """Whether the tool and its files still have the bytes that were verified."""
+        """True if the tool and its files still have the bytes that were verified."""
         try:
             for item in (self.chain.tool.item, *self.files.items):
                 if item and item.verified:

@@ -34,7 +34,7 @@ _SHOWN_LINKS = 5  # of a folder; some have one for each file of a repository
 def resolved_environment(
     chain: Chain, anchor: Anchor, context: Context, runner: ProcessRunner | None
 ) -> ResolvedEnv:
-    """What templates see: process, ``.env``, then primitive, runtimes and tool; the tool wins.
+    """Variables of templates: process, ``.env``, then primitive, runtimes and tool; the tool wins.
 
     The anchor's own entries come last. Raises ConfigurationError.
     """
@@ -77,21 +77,21 @@ def _without_withheld(env: ResolvedEnv, context: Context) -> ResolvedEnv:
 
 
 def is_shell(chain: Chain) -> bool:
-    """Whether it runs what its caller writes."""
+    """True if it runs what its caller writes."""
     return chain.tool.item_id in SHELLS and tier_of(chain.tool.space) == SYSTEM
 
 
 def original_variables(
     chain: Chain, env: ResolvedEnv, process_env: Mapping[str, str]
 ) -> dict[str, str]:
-    """What a tool of the bundle gives Rye back when it starts it: the values under a ``.env``."""
+    """Variables that a tool of the bundle gives back to Rye: the values under a ``.env``."""
     if not env.dotenv or tier_of(chain.tool.space) != SYSTEM:
         return {}
     return {ORIGINAL_VARIABLE: json.dumps({name: process_env.get(name) for name in env.dotenv})}
 
 
 class ProjectGate:
-    """What an item may use of the project besides signed items.
+    """The gate of a project: lets an item use what counts of it besides signed items.
 
     ``notes`` says what it may not, ``used`` what it may because the user approved it.
 
@@ -121,11 +121,11 @@ class ProjectGate:
 
     @property
     def uses_python(self) -> bool:
-        """Whether a Python of the project counts."""
+        """True if a Python of the project counts."""
         return any(path.rpartition("/")[2].startswith(("python", "pypy")) for path in self.used)
 
     def allows_folder(self, path: str) -> bool:
-        """Whether a folder of the PATH that lies in a project counts: the project's own does."""
+        """True if a folder of the PATH that lies in a project counts: the project's own does."""
         is_here = path_in_project(self._context.project_path, path) is not None
         if self._is_own and is_here:
             return self.allows(path)
@@ -142,7 +142,7 @@ class ProjectGate:
         return allowed
 
     def allows(self, path: str, data: bytes | None = None) -> bool:
-        """Whether a program, a folder of them, a ``.env`` or a file that names a version counts.
+        """True if a program, a folder of them, a ``.env`` or a file that names a version counts.
 
         ``data`` is the text of a file that was read already, to be used.
         """
@@ -171,7 +171,7 @@ class ProjectGate:
         return False
 
     def _end_in_project(self, path: str) -> str:
-        """Where a link of a folder outside leads into a project, on its way or at its end."""
+        """The path in a project to which a link of a folder outside leads, at its end or before."""
         for followed in range(_MAX_LINKS):
             try:
                 path = str(Path(path).parent / Path(path).readlink())
@@ -192,7 +192,7 @@ def process_environment(
     *,
     allows: Callable[[str], bool] | None = None,
 ) -> dict[str, str]:
-    """What the process gets: the resolved environment as far as the chain lets it, then ``extra``.
+    """Variables of the process: the environment as far as the chain lets it, then ``extra``.
 
     ``allows`` says which names the rights of the call let through, None for all.
 
@@ -217,7 +217,7 @@ def process_environment(
 
 
 def _in_utf8(env: Mapping[str, str], declared: Sequence[str]) -> Mapping[str, str]:
-    """What Python programs write is UTF-8, as it is read here, whatever the locale says.
+    """Make Python programs write UTF-8, as it is read here, whatever the locale says.
 
     ``declared`` are the variables that items set, which stay. In the locale C Python does that.
     """

@@ -20,7 +20,7 @@ from ryeos.run.model import ChainElement, ExecutionRequest, ExecutionResult
 
 @dataclass(slots=True)
 class ExecutionLog:
-    """What one execution has found out so far; part of the result whatever happens.
+    """The findings of one execution so far; part of the result whatever happens.
 
     refused   what was found and is no element
     further   trace events that come after those of the chain and the environment
@@ -77,7 +77,7 @@ def run_logged(
 def chain_events(
     elements: Sequence[ChainElement], refused: Sequence[RefusedElement] = ()
 ) -> Iterator[dict[str, Any]]:
-    """Which file each element is, what it hides, and who signed it; at last what was refused."""
+    """Events: which file each element is, what it hides, who signed it; last what was refused."""
     for element in elements:
         yield _resolve_event(element.item_id, element.path, element.space, element.shadowed)
     for one in refused:
@@ -115,7 +115,7 @@ def _verify_event(item_id: str, fingerprint: str | None, *, verified: bool) -> d
 
 
 def env_events(elements: Sequence[ChainElement]) -> Iterator[dict[str, Any]]:
-    """Which variables each element sets in the environment, primitive first."""
+    """Events: which variables each element sets in the environment, primitive first."""
     for element in reversed(elements):
         if element.spec.env_config:
             yield {

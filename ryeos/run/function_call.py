@@ -55,7 +55,7 @@ class FunctionCall:
 
     @property
     def confinement(self) -> "Confinement | None":
-        """What the program may not do."""
+        """The limits of the program."""
         return self.single.confinement
 
     def describe(self) -> dict[str, Any]:

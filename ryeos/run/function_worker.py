@@ -150,7 +150,7 @@ class FunctionWorker:
                 self._tools[pid] = Stoppable(pid, self._harmless)
 
     def _is_still(self) -> bool:
-        """Whether nothing of it can act, once its tools are stopped."""
+        """True if nothing of it can act, once its tools are stopped."""
         from lillux.process.stillness import children_of
 
         deadline = monotonic() + _SETTLES_S
@@ -233,7 +233,7 @@ class FunctionWorker:
 
 
 def _stops(function: "Function") -> bool:
-    """Whether tools are stopped between calls, as what they write has to be found."""
+    """True if tools are stopped between calls, as what they write has to be found."""
     if not function.is_observed:
         return False
     from lillux.process.stillness import can_stop
@@ -264,7 +264,7 @@ class LoadingTool:
 
     @property
     def is_imported(self) -> bool:
-        """Whether there is a process now that has imported the tool."""
+        """True if there is a process now that has imported the tool."""
         return self.answer in {"ready", "threads"}
 
     def open_pump(self, stdin: Stdin, on_stdout: Sink, on_stderr: Sink) -> Pump:
@@ -383,7 +383,7 @@ def send(wire: socket.socket, message: dict[str, Any], descriptors: list[int]) -
 
 
 def _answer(line: socket.socket, limit_s: float) -> str:
-    """What the other end says; nothing when it has hung up, or says nothing in time."""
+    """The message of the other end; nothing when it has hung up, or says nothing in time."""
     line.settimeout(limit_s)
     try:
         return line.recv(ANSWER_BYTES).decode()
@@ -392,7 +392,7 @@ def _answer(line: socket.socket, limit_s: float) -> str:
 
 
 def _signed_answer(line: socket.socket, flags: int) -> tuple[str, int]:
-    """What the other end says, and the process that says it, where the system tells."""
+    """The message of the other end, and the process that says it, where the system tells."""
     room = socket.CMSG_SPACE(_CREDENTIALS.size)
     text, ancillary, _, _ = line.recvmsg(ANSWER_BYTES, room, flags)
     for level, _, data in ancillary:
@@ -462,7 +462,7 @@ class Function:
 
     @property
     def worker_key(self) -> tuple[object, ...]:
-        """What tools must share to share a worker."""
+        """The values that tools must share to share a worker."""
         return self.worker_place, self.rules
 
     @property
@@ -480,10 +480,10 @@ class Function:
 
     @property
     def code_key(self) -> bytes:
-        """What is run: the tool's bytes and those around it."""
+        """The code that is run: the tool's bytes and those around it."""
         return self.files
 
     @property
     def tool_key(self) -> tuple[object, ...]:
-        """What calls must share to share an import."""
+        """The values that calls must share to share an import."""
         return self.worker_key, self.tool_path, self.code_key, tuple(sorted(self.env.items()))

@@ -71,7 +71,7 @@ class _Slot:
 
 
 class _Limits:
-    """What bounds an execution that may take an import and a call, or several."""
+    """Bounds of an execution that may take an import and a call, or several."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class FunctionHost:
         cancellation: Cancellation | None = None,
         on_stderr: Callable[[bytes], None] | None = None,
     ) -> Outcome | None:
-        """What came of one call; None when the function cannot be called in a warm worker.
+        """The outcome of one call; None when the function cannot be called in a warm worker.
 
         Standard output of the outcome is the result's JSON; what the tool printed is on standard
         error. Raises SpawnError when the system has no process left for it, or lost it.
@@ -183,7 +183,7 @@ class FunctionHost:
         invocation: Invocation,
         limits: _Limits,
     ) -> Outcome | None:
-        """What came of an import, in the slot if it is a tool to be called."""
+        """The outcome of an import, in the slot if it is a tool to be called."""
         with worker.hearers.heard_by(invocation.attempts.append):
             outcome = self._manager.supervise(lambda: loading, **limits.supervise_options())
         match loading.answer:
@@ -203,7 +203,7 @@ class FunctionHost:
     def _call(
         self, slot: _Slot, tool: LoadedTool, invocation: Invocation, limits: _Limits
     ) -> Outcome | None:
-        """What came of a call; None when it was not begun and the tool must be imported again."""
+        """The outcome of a call; None when it was not begun and the tool must be imported again."""
         with tool.heard_by(invocation.attempts.append), tool.call_folder() as folder:
             try:
                 with self._work(slot, tool.worker, tool.pid):
@@ -288,7 +288,7 @@ class FunctionHost:
 
 
 def _is_older(known: Function, function: Function) -> bool:
-    """Whether this is what the same tool was before its files, or its interpreter, were changed."""
+    """True if this is what the same tool was before its files, or its interpreter, were changed."""
     if known.tool_path != function.tool_path:
         return False
     if known.interpreter == function.interpreter and known.program != function.program:

@@ -62,7 +62,7 @@ def _cut(target: str) -> str:
 
 
 def is_there(attempt: "Attempt") -> bool:
-    """Whether the target exists: programs look for many files that do not."""
+    """True if the target exists: programs look for many files that do not."""
     target = Path(attempt.target)
     if attempt.target == "/dev/tty":  # shells and git look whether there is a terminal
         return False

@@ -46,7 +46,7 @@ def _start():
     return compile(module.files[__file__], __file__, "exec", dont_inherit=True)
 exec(_start())
 """
-"""What ``python -c`` gets: it reads the sealed file once and executes what is in it."""
+"""The code for ``python -c``: it reads the sealed file once and executes what is in it."""
 
 ENVIRONMENT = "environment"
 """The key of a runtime's config that names the file which sets up approved environments."""
@@ -130,7 +130,7 @@ class HeldStart:
         return f"-S{options[1:]}"
 
     def files(self) -> dict[str, bytes]:
-        """What the starter gets besides the files of the tool."""
+        """The files that the starter gets besides those of the tool."""
         said = {_CODE: self.code, f"{_CODE}.said": self.environment.words()}
         return {**self.environment.files, **said}
 

@@ -23,7 +23,7 @@ from ryeos.trust.dependencies import MANAGED_JSON, DependencyRules
 from ryeos.trust.signature import MAX_ITEM_BYTES, detached_path
 
 PLACE = "state/held"
-"""Where such folders are, below the ``.ai`` of user space."""
+"""The place of such folders, below the ``.ai`` of user space."""
 COPIES = "RYE_NODE_COPIES"
 """The variable that tells a guarded runtime where the folder is."""
 MAX_LINKS = 10_000
@@ -95,7 +95,7 @@ class HeldFolder:
         return {**changed, **({COPIES: str(self.path)} if self.is_guarded else {})}
 
     def place_of(self, path: str) -> str | None:
-        """Where the copy of a verified file is; None for what is none."""
+        """The path of the copy of a verified file; None for what is none."""
         real = self.real(path)
         return self.copy_of(real) if real in self.real_files() else None
 
@@ -150,7 +150,7 @@ class _Copy:
                 self._other(entry)
 
     def above(self, top: str, root: str) -> None:
-        """What lies beside the folders that lead to it; above the root, what Node.js asks for."""
+        """Entries beside the folders that lead to it; above the root, what Node.js asks for."""
         child = top
         for folder in map(str, Path(top).parents):
             for entry in _entries(folder) if _is_within(folder, root) else _named(folder):
@@ -171,7 +171,7 @@ class _Copy:
                 _write(str(detached_path(Path(place))), b"")
 
     def _other(self, entry: "os.DirEntry[str]") -> None:
-        """What was not verified: a copy for what interpreters act upon, else a link, or nothing."""
+        """Add what was not verified: a copy where interpreters use it, else a link, or nothing."""
         place, suffix = self._held.below(entry.path), Path(entry.name).suffix
         if os.path.lexists(place) or suffix == _SIGNATURE:
             return  # another verified folder lies there; signatures have been looked at
@@ -185,7 +185,7 @@ class _Copy:
             self._link(entry.path, place)
 
     def _is_passed_over(self, entry: "os.DirEntry[str]") -> bool:
-        """Whether nothing in a folder was verified; it is linked then as a whole."""
+        """True if nothing in a folder was verified; it is linked then as a whole."""
         start = entry.path + os.sep
         if any(path.startswith(start) for path in self._verified):
             return False
@@ -221,7 +221,7 @@ def _entries(folder: str) -> "list[os.DirEntry[str]]":
 
 
 def _named(folder: str) -> "list[os.DirEntry[str]]":
-    """What Node.js looks for in every folder above a module."""
+    """The names that Node.js looks for in every folder above a module."""
     try:
         return [entry for entry in _entries(folder) if entry.name in (_PACKAGE, _PACKAGES)]
     except OSError:

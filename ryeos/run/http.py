@@ -50,7 +50,7 @@ _EVENT_STREAM = "text/event-stream"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpResult:
-    """What a request gave: the shape of direct library use.
+    """The result of a request: the shape of direct library use.
 
     status_code          0 when there was no response
     body                 see `parsed_body`; of a stream the events that were kept
@@ -299,7 +299,7 @@ def _streamed(
 
 
 def _pump(stream: HttpStream, sinks: Sequence[EventSink]) -> tuple[int, LilluxError | None]:
-    """How many events went to the sinks, and what ended the stream before its end."""
+    """The number of events that went to the sinks, and what ended the stream before its end."""
     parser = EventParser()
     count = 0
     try:
@@ -361,12 +361,12 @@ def parsed_body(body: bytes, headers: Mapping[str, str]) -> Any:  # noqa: ANN401
 
 
 def is_success(status: int) -> bool:
-    """Whether a status counts as success: it is one, or says where to look."""
+    """True if a status counts as success: it is one, or says where to look."""
     return 200 <= status < 400  # noqa: PLR2004 - the classes of statuses
 
 
 def status_error(status: int, reason: str) -> str | None:
-    """What went wrong, by the status; None for nothing."""
+    """The problem that the status names; None for nothing."""
     return None if is_success(status) else f"HTTP {status}: {reason or 'no reason given'}"
 
 

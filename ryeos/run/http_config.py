@@ -151,7 +151,7 @@ class _Reader:
         return f"{address}{joint}{query}{mark}{fragment}"
 
     def _is_callers(self, template: str) -> bool:
-        """Whether a template is nothing but what the caller says."""
+        """True if a template is nothing but what the caller says."""
         lone = _LONE_NAME.fullmatch(template)
         if lone is None or lone[1] in self._names.fixed:
             return False
@@ -400,7 +400,7 @@ def filled(template: object, where: str, names: Names) -> object:
 
 
 def _variable_value(value: str, placeholder: str) -> str:
-    """What the environment gives inside an address is a part of the address."""
+    """The value of a variable as a part of the address that it stands in."""
     _, has_default, default = placeholder[:-1].partition(":-")
     return value or (default if has_default else "")
 

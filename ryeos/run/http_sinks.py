@@ -49,7 +49,7 @@ class ReturnSink:
         """Nothing to let go of."""
 
     def get_events(self) -> list[str]:
-        """What was kept."""
+        """The events that were kept."""
         return list(self._events)
 
 
@@ -110,7 +110,7 @@ class StreamDestination:
 
 @dataclass(frozen=True, slots=True)
 class StreamConfig:
-    """How a stream is read.
+    """The way a stream is read.
 
     transport        ``sse``
     destinations     one sink each
@@ -224,7 +224,7 @@ def _open_sink(
 
 
 def _file(destination: StreamDestination, project_path: Path, where: str) -> Path:
-    """Where a file sink writes: in the project and not among its items, unless the config says."""
+    """The path of a file sink: in the project and not among its items, unless the config says."""
     root = project_path.resolve()
     given = os.path.normpath(Path(root, destination.path or ""))
     try:
@@ -246,7 +246,7 @@ def _file(destination: StreamDestination, project_path: Path, where: str) -> Pat
 
 
 def _may_leave(destination: StreamDestination) -> bool:
-    """Whether the signed tool says that its file may be outside of the project."""
+    """True if the signed tool says that its file may be outside of the project."""
     return (destination.config or {}).get("outside_project") is True
 
 

@@ -1,4 +1,4 @@
-"""How values are written into an address, a header, a cookie or a form (OpenAPI's styles). Pure.
+"""Styles of values in an address, a header, a cookie or a form (OpenAPI's styles). Pure.
 
 A config names the style of a parameter: ``styles: {ids: {style: form, explode: false}}``. Two
 values are never written alike: what a style has no form of its own for is an error, because a
@@ -35,7 +35,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """How a parameter is written. ``name`` is what it is called in the request.
+    """The style of a parameter. ``name`` is what it is called in the request.
 
     reserved  whether reserved characters of a query stay as they are
     """
@@ -65,7 +65,7 @@ class Style:
         return [(own, _BETWEEN.get(self.style, (",", ""))[0].join(parts))]
 
     def text(self, value: object) -> str:
-        """What stands in the place of a path or of a header. Raises SpecError."""
+        """The text in the place of a path or of a header. Raises SpecError."""
         if self.style == JSON:
             return self._part(_json(value, is_ascii=self.where == HEADER))
         self._require_form(value)
@@ -177,7 +177,7 @@ def style_of(styles: object, parameter: str, where: str, name: str = "") -> Styl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What one entry of a query, of cookies or of a form gives. ``name`` as it is sent.
+    """One entry of a query, of cookies or of a form. ``name`` as it is sent.
 
     is_styled  whether it is written by a style, in place of the config's own text
     is_free    whether the caller chooses the names: those of an object's members

@@ -39,7 +39,7 @@ class InstalledTree:
 
     @property
     def is_made(self) -> bool:
-        """Whether it was installed, and recorded; a folder of an older version was not."""
+        """True if it was installed, and recorded; a folder of an older version was not."""
         return self.record.is_file() and self.folder.is_dir()
 
     def seal(self) -> None:

@@ -65,7 +65,7 @@ class LockfileResolver:
         return None
 
     def exists(self, tool_id: str, version: str) -> bool:
-        """Whether any space pins the tool."""
+        """True if any space pins the tool."""
         found = (_paths(space, tool_id, version) for space in self._spaces)
         return any(path.is_file() for paths in found for path in paths)
 
@@ -120,7 +120,7 @@ class LockfileResolver:
         return path
 
     def has_place(self) -> bool:
-        """Whether a lockfile could be kept anywhere."""
+        """True if a lockfile could be kept anywhere."""
         return self._place() is not None
 
     def _place(self) -> Space | None:
@@ -171,7 +171,7 @@ class LockfileResolver:
     def require_only_changed(
         self, chain: Chain, files: "AnchoredFiles", signed: Collection[Path]
     ) -> bool:
-        """Whether the lockfile of a chain pins one of these files, and nothing else differs.
+        """True if the lockfile of a chain pins one of these files, and nothing else differs.
 
         False where no lockfile counts, or none of the files is in the chain. Raises
         LockfileMismatchError that names another file that differs: no person has decided about it.
@@ -247,7 +247,7 @@ def _other_changes(
     signed: Collection[Path],
     updated: Collection[str],
 ) -> Iterator[str]:
-    """What differs from a lockfile besides the files that were signed and the updated bundles.
+    """Differences from a lockfile, but for signed files and updated bundles.
 
     An element that is new may be there where the one before it was signed, or is new itself: a
     text that was signed has chosen it.
@@ -280,7 +280,7 @@ def _other_changes(
 
 
 def lockfile_path(space: Space, tool_id: str) -> Path:
-    """Where a space keeps the lockfile of a tool.
+    """The path of the lockfile of a tool in a space.
 
     Raises UnsafePathError where a link leads out of the space.
     """
@@ -288,7 +288,7 @@ def lockfile_path(space: Space, tool_id: str) -> Path:
 
 
 def _paths(space: Space, tool_id: str, version: str) -> tuple[Path, Path]:
-    """Where the lockfile of a tool is, and where older programs kept that of a version.
+    """Paths of the lockfile of a tool: its own, and that which older programs gave a version.
 
     Raises SpecError for a version that cannot be part of a file name, UnsafePathError.
     """

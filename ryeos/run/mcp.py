@@ -89,7 +89,7 @@ def _environment(
 def _starter(
     found: ServerConfig, server: ServerProgram, materials: Materials, services: Services
 ) -> bytes:
-    """What starts a server file of Python; nothing where there is none, or its runtime has none."""
+    """The starter of a server file of Python; empty without one, or where its runtime has none."""
     has_files = bool(found.pins.files or server.files)
     if not has_files or not any(STARTER in one.spec.config for one in materials.chain.elements):
         return b""
@@ -173,7 +173,7 @@ class McpStdioCall:
 
     @property
     def confinement(self) -> "Confinement | None":
-        """What the server may not do."""
+        """The limits of the server."""
         return self.invocation.confinement
 
     def describe(self) -> dict[str, Any]:
@@ -396,7 +396,7 @@ def _warnings_of(found: ServerConfig, warnings: tuple[str, ...]) -> dict[str, An
 
 
 def _short_wait(found: ServerConfig, start_s: float) -> dict[str, Any]:
-    """What tells that a server that failed got less time than usual."""
+    """A note that a server that failed got less time than usual."""
     if start_s >= found.start_s:
         return {}
     note = (

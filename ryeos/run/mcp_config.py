@@ -96,7 +96,7 @@ _LONGEST_NAME = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
-    """What both transports have in common.
+    """The config that both transports have in common.
 
     tool_name  empty where the server is asked for its list of tools
     config     the three configs, laid over each other

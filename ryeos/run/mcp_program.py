@@ -142,7 +142,7 @@ def _install_package(
 
 
 def _launch_words(config: Mapping[str, Any], path: str) -> tuple[object, ...]:
-    """How the runtime starts a file of this suffix; by itself where it does not say."""
+    """The words with which the runtime starts a file of this suffix; the file alone without any."""
     launchers = config.get("launchers") or {}
     if not isinstance(launchers, dict):
         raise SpecError("config.launchers", f"expected a mapping, got {type_name(launchers)}")

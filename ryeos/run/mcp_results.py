@@ -70,7 +70,7 @@ def map_failure(
 
 
 def stderr_tail(text: str) -> dict[str, str]:
-    """What the end of a standard error adds to the metadata."""
+    """The end of a standard error, for the metadata."""
     return {"stderr": text[-STDERR_TAIL_CHARACTERS:]} if text else {}
 
 

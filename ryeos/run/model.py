@@ -110,7 +110,7 @@ class Chain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadRequest:
-    """How a caller wants a directive carried out (``thread: fork``).
+    """The thread that a caller wants a directive carried out in (``thread: fork``).
 
     model    PROVIDER/MODEL or a tier, instead of the directive's; ``""`` for that
     limits   those that the caller lowers, as a header says them
@@ -131,7 +131,7 @@ class ThreadRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionRequest:
-    """What a caller wants run.
+    """A request of a caller: what to run, and how.
 
     parameters   the caller's values; never changed, never read as templates
     timeout_s    the caller's own limit, instead of any other; 0 means none
@@ -248,7 +248,7 @@ class Invocation:
 
 @dataclass(slots=True, kw_only=True)
 class ExecutionResult:
-    """What an execution gave.
+    """The result of an execution.
 
     success      the tool ran and did not say that it failed
     data         the tool's JSON, else ``{"stdout", "stderr", "return_code"}``

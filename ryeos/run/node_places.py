@@ -1,4 +1,4 @@
-"""Where a file of Node.js takes its packages from, by its path. Nothing of it is run.
+"""Folders where a file of Node.js takes its packages from, by its path. Runs nothing of it.
 
 A file of its own: an import proposes rights by it, and a start of a server holds folders by it.
 """

@@ -163,7 +163,7 @@ def _metadata(outcome: Outcome, stderr: str) -> dict[str, Any]:
 
 
 def _own_words(outcome: Outcome, stderr: str) -> str:
-    """What a program that failed has to say; one that was ended by a signal said something else."""
+    """The words of a program that failed; one that was ended by a signal said something else."""
     return "" if outcome.signal is not None else cause_in(stderr) or stderr.strip()
 
 
@@ -186,7 +186,7 @@ def cause_in(stderr: str) -> str:
 
 
 def ending(outcome: Outcome) -> str:
-    """How a program ended that gave no reason."""
+    """The end of a program that gave no reason, in words."""
     if outcome.signal is not None:
         return f"terminated by signal {signal_name(outcome.signal)}"
     if outcome.exit_code == 0:

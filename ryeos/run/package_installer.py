@@ -32,7 +32,7 @@ _OWN_CACHES = {"npm_config_cache": "npm", "PIP_CACHE_DIR": "pip", "UV_CACHE_DIR"
 
 @dataclass(frozen=True, slots=True)
 class Installer:
-    """What finds and installs packages: ``uv`` where it is on the PATH, else pip.
+    """Finds and installs packages: by ``uv`` where it is on the PATH, else by pip.
 
     ``env`` is that of this process: a project's ``.env`` names no package index.
     """

@@ -28,7 +28,7 @@ from ryeos.trust.verify import VerifiedItem
 PYTHON, PROJECT_PYTHON = "RYE_PYTHON", "PROJECT_VENV_PYTHON"
 """The variables that name a Python tool's interpreter."""
 ENVIRONMENTS = "state/environments"
-"""Where environments are, below the ``.ai`` of user space."""
+"""The place of environments, below the ``.ai`` of user space."""
 _OPENED = re.compile(r"(?m)^# /// script$")
 _BLOCK = re.compile(r"(?m)^# /// script$\s(?P<content>(?:^#(?:| .*)$\s)+?)^# ///$")
 _REQUIREMENT = re.compile(
@@ -55,7 +55,7 @@ class PackagesError(ChainError):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What a tool asks for. ``digest`` is that of the block's text."""
+    """The packages that a tool asks for. ``digest`` is that of the block's text."""
 
     dependencies: tuple[str, ...]
     requires_python: str
@@ -90,7 +90,7 @@ def read_block(text: str, where: str) -> Block | None:
 
 
 def required_python(text: str, where: str) -> str:
-    """What a block says of the Python that runs the script, with packages or without.
+    """The Python that a block asks for, whether it names packages or none.
 
     Raises SpecError.
     """
@@ -100,7 +100,7 @@ def required_python(text: str, where: str) -> str:
 
 
 def allows_python(required: str, version: str) -> bool:
-    """Whether a rule like ``>=3.11`` allows a version of Python. Raises SpecError."""
+    """True if a rule like ``>=3.11`` allows a version of Python. Raises SpecError."""
     for part in filter(None, map(str.strip, required.split(","))):
         found = _VERSION_RULE.fullmatch(part)
         if found is None:
@@ -143,7 +143,7 @@ class PackageList:
 
 
 def list_path(tool_path: Path) -> Path:
-    """Where the list of a tool's packages is."""
+    """The path of the list of a tool's packages."""
     return tool_path.with_name(f"{tool_path.stem}{PACKAGES_SUFFIX}.yaml")
 
 

@@ -58,7 +58,7 @@ def _problem(
     violation: Violation,
     known: Mapping[str, Any],
 ) -> str:
-    """What is wrong, in the words of someone who calls a tool."""
+    """The problem in the words of someone who calls a tool."""
     name = violation.pointer.removeprefix("/")
     if not violation.expected.startswith("no such key") or "/" in name:
         return str(violation)
@@ -87,7 +87,7 @@ def _hints(
     schema: Mapping[str, Any],
     ref: str,
 ) -> Iterator[str]:
-    """What to do about parameters that do not fit, the most helpful first."""
+    """Remedies for parameters that do not fit, the most helpful first."""
     from difflib import get_close_matches
 
     listed = schema.get("properties")
@@ -105,7 +105,7 @@ def _hints(
 
 STEERING = ("timeout", "cwd")
 STEERS = "x-steers"
-"""What the schema of a tool says, with true, of a parameter that steers the process instead."""
+"""The key, with true, of a parameter in a tool's schema that steers the process instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

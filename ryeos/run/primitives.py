@@ -29,7 +29,7 @@ WHOLE_ENVIRONMENT_SIZE = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecuteResult:
-    """What running a command gave: the shape of direct library use.
+    """The result of a command: the shape of direct library use.
 
     return_code  the exit code; -1 when it was not started, timed out or died by a signal
     signal       its number, when it died by one
@@ -168,7 +168,7 @@ class ThreadPrimitive:
 
 
 def is_graph(chain: Chain) -> bool:
-    """Whether the tool of a chain is a graph."""
+    """True if the tool of a chain is a graph."""
     return chain.primitive.item_id == STATE_GRAPH
 
 

@@ -56,7 +56,7 @@ class ProcessCall:
 
     @property
     def confinement(self) -> "Confinement | None":
-        """What the program may not do."""
+        """The limits of the program."""
         return self.invocation.confinement
 
     def describe(self) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class ProcessCall:
     def outcome(
         self, *, cancellation: Cancellation | None = None, on_stderr: OnStderr | None = None
     ) -> Outcome:
-        """What came of running the program. Raises as `run`."""
+        """Run the program; its outcome. Raises as `run`."""
         with opened(self.invocation, self.rights) as invocation:
             if invocation.folder is None:
                 command = command_of(invocation)
@@ -168,7 +168,7 @@ def held_files(materials: Materials, services: Services) -> HeldFiles:
 
 
 def command_of(invocation: Invocation) -> Command:
-    """What a process runner takes."""
+    """The command that a process runner takes."""
     return Command(
         argv=invocation.argv,
         env=invocation.env,

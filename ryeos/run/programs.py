@@ -33,7 +33,7 @@ class Program:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether the file at its path is still the one that was there before the start."""
+        """True if the file at its path is still the one that was there before the start."""
         return self.identity is not None and self.identity == _identity(self.real)
 
 

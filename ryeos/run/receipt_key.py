@@ -114,7 +114,7 @@ class ReceiptKey:
 
 
 def is_vouched(statement: object, public_pem: bytes) -> bool:
-    """Whether a statement is about this receipt key, and signed by the key that it names."""
+    """True if a statement is about this receipt key, and signed by the key that it names."""
     if not isinstance(statement, Mapping):
         return False
     try:

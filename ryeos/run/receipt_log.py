@@ -56,7 +56,7 @@ class Receipt:
 
     @property
     def is_start(self) -> bool:
-        """Whether it says that a run was about to start; another line says how that ended."""
+        """True if it says that a run was about to start; another line says how that ended."""
         return self.statement.get("predicateType") == START_TYPE
 
 

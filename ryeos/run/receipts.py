@@ -90,7 +90,7 @@ class Receipts:
             ) from error
 
     def _is_inner(self, error: LilluxError) -> bool:
-        """Whether this program runs inside of a confined run, whose own receipt covers it.
+        """True if this program runs inside of a confined run, whose own receipt covers it.
 
         The kernel keeps it from the log; no run can take that right from a program outside.
         """
@@ -214,7 +214,7 @@ class Receipts:
 
 
 def _observed(evidence: Evidence, *, is_complete: bool) -> str:
-    """How many of the files that a run wrote its receipt names."""
+    """The number of files, of those that a run wrote, that its receipt names."""
     if evidence.before is None:
         return NONE
     return ALL if is_complete else SOME

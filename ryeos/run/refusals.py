@@ -181,7 +181,7 @@ def _beyond_allowance(
 
 
 def _is_not_copied(path: str) -> bool:
-    """Whether the supervisor makes no copy of a file with names elsewhere, as it is too long."""
+    """True if the supervisor makes no copy of a file with names elsewhere, as it is too long."""
     from lillux.mediation.changes import MAX_COPIED
 
     try:
@@ -193,7 +193,7 @@ def _is_not_copied(path: str) -> bool:
 
 
 def _is_of_header(path: str, confinement: "Confinement") -> bool:
-    """Whether something there may not even be read or run: the header of the item can name that."""
+    """True if something there may not even be read or run: the header of the item can name that."""
     return any(
         not confinement.allows(what, path) and _is_possible_target(what, path)
         for what in ("read", "run")
@@ -201,7 +201,7 @@ def _is_of_header(path: str, confinement: "Confinement") -> bool:
 
 
 def _is_writable_for_us(path: str) -> bool:
-    """Whether this process may write a path, so that it was not the path's mode that refused."""
+    """True if this process may write a path, so that it was not the path's mode that refused."""
     try:
         there = path if os.path.lexists(path) else os.path.dirname(path)  # noqa: PTH120 - text
         return os.access(there, os.W_OK)
@@ -232,13 +232,13 @@ _FIND_HOST = (
 
 
 def _in_code(line: str) -> str:
-    """How Python and JavaScript say the same."""
+    """The same in the words of Python and JavaScript."""
     quoted = re.sub(r"(^|, )(\w+): ", r'\1"\2": ', line).replace(": any", ': "any"')
     return f" (Python: SANDBOX = {{{quoted}}})"
 
 
 def header_line(allowed: Iterable[str]) -> str:
-    """What a header says that allows all of these accesses: what one right names, once."""
+    """The line of a header that allows all of these accesses, each right named once."""
     named: dict[str, dict[str, None]] = {}
     for line in filter(None, allowed):
         key, _, value = line.partition(": ")
@@ -315,7 +315,7 @@ class _Complaints:
             yield Refusal("connect", peer)
 
     def temporary(self) -> Iterator[Refusal]:
-        """Whether it complains that it has no folder for temporary files."""
+        """The refusal of a folder for temporary files, if it complains that it has none."""
         if _TEMPORARY.search(self._text):
             yield Refusal("write", _TMP)
 
@@ -351,7 +351,7 @@ def _port_of(found: re.Match[str]) -> int:
 
 
 def _is_possible_target(what: str, path: str) -> bool:
-    """Whether a path can be the target of such an access."""
+    """True if a path can be the target of such an access."""
     try:
         if what == "run":
             return Path(path).is_file() and os.access(path, os.X_OK)

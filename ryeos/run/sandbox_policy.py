@@ -25,7 +25,7 @@ _RULE_KEYS = ("items", "limits")
 
 
 class Level(StrEnum):
-    """What becomes of an item that declares no rights; each is stricter than the one before."""
+    """The treatment of an item that declares no rights; each is stricter than the one before."""
 
     OFF = "off"
     DECLARED = "declared"
@@ -35,7 +35,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxPolicy:
-    """What the user lets items do at most: ``config/sandbox/policy.yaml`` of user space.
+    """The most that the user lets items do: ``config/sandbox/policy.yaml`` of user space.
 
     rules    patterns of items, and limits for what fits
     private  names and networks of the local network that hosts may lead to
@@ -113,7 +113,7 @@ def policy_of(config: ConfigReader, context: Context) -> SandboxPolicy:
 
 
 def operator_policy_from(said: Mapping[str, Any], where: str) -> SandboxPolicy:
-    """What the operator of a node lets the tools of its users do at most.
+    """The most that the operator of a node lets the tools of its users do.
 
     ``allow_private`` of it are the private networks that declared hosts may lead to. Raises
     SpecError, UsageError; also for the level ``off``, under which tools would reach the node.
@@ -129,7 +129,7 @@ def operator_policy_from(said: Mapping[str, Any], where: str) -> SandboxPolicy:
 
 
 def _narrowed_by_operator(policy: SandboxPolicy, context: Context) -> SandboxPolicy:
-    """What counts of a pushed policy: where it is stricter than the rules of the node.
+    """The part of a pushed policy that counts: where it is stricter than the node's rules.
 
     Which private networks there are is nothing that a user of the node could know.
     """

@@ -38,7 +38,7 @@ _LEFT_OUT = ("funding", "license", "dev", "deprecated")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPackage:
-    """What a server item says of its package. ``digest`` is ``""`` while it is not pinned.
+    """The package of a server item. ``digest`` is ``""`` while it is not pinned.
 
     ``server`` is the name of the server, for hints.
     """
@@ -85,7 +85,7 @@ def read_package(config: Mapping[str, Any], server: str) -> ServerPackage | None
 
 
 def newest(package: ServerPackage) -> ServerPackage:
-    """What to resolve: a pinned package without its version, any other as it was asked for."""
+    """The package to resolve: a pinned one without its version, any other as asked for."""
     from lillux.values import replace
 
     if not package.digest:

@@ -82,7 +82,7 @@ class ToolDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPins:
-    """What is pinned; ``tools`` is None, ``file`` and ``files`` are ``""`` where that is not."""
+    """The pins of a server; ``tools`` is None, ``file`` and ``files`` are ``""`` where unset."""
 
     tools: Mapping[str, str] | None = None
     file: str = ""
@@ -137,7 +137,7 @@ def _digest(tool: Mapping[str, Any]) -> str:
 def tool_differences(
     pinned: Mapping[str, str], tools: Sequence[Mapping[str, Any]]
 ) -> Iterator[ToolDifference]:
-    """How a list differs from the pinned one."""
+    """The differences of a list from the pinned one."""
     now = tool_pins(tools)
     for name in sorted({*pinned, *now}):
         if name not in pinned:
@@ -151,7 +151,7 @@ def tool_differences(
 def required_tools(
     server: str, pins: ServerPins, called: str, approved: Mapping[str, Any]
 ) -> Callable[[Mapping[str, Any]], LilluxError | None] | None:
-    """What a call requires of the list of tools: step (2); None where no tools are pinned.
+    """The check of a call on the list of tools: step (2); None where no tools are pinned.
 
     ``approved`` is the called tool as its item describes it, for the diff.
     """
@@ -186,7 +186,7 @@ def shown_name(name: str) -> str:
 def tool_diff(
     name: str, approved: Mapping[str, Any] | None, now: Mapping[str, Any] | None
 ) -> list[str]:
-    """What changed in a tool, as lines of a diff of its JSON. No line steers a terminal."""
+    """The change in a tool, as lines of a diff of its JSON. No line steers a terminal."""
     before, after = _tool_lines(approved), _tool_lines(now)
     lines = list(
         unified_diff(before, after, f"approved {shown_name(name)}", "now", lineterm="", n=2)

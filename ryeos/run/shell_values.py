@@ -41,7 +41,7 @@ class ShellText:
         self._marked: list[tuple[str, str]] = []
 
     def mark(self, value: str, placeholder: str) -> str:
-        """What stands for a value until its place is known.
+        """The mark that stands for a value until its place is known.
 
         An empty ``${VARIABLE}`` stays: it may be a variable of the script, or have a default.
         """
@@ -69,7 +69,7 @@ class ShellText:
         return f"{assigned}\n{body}"
 
     def _reference_text(self, index: int, place: str, follows: str) -> str:
-        """How a value is written in a place, ``follows`` being the character behind it."""
+        """The form of a value in a place, ``follows`` being the character behind it."""
         if index >= len(self._marked):
             raise SpecError(self._where, "expected text without NUL characters")
         value, placeholder = self._marked[index]
@@ -86,7 +86,7 @@ class ShellText:
         )
 
     def _refuse_code(self, used: Sequence[tuple[str, str]]) -> None:
-        """Where a shell computes, it runs commands in what a variable holds: ``a[$(...)]``."""
+        """Refuse code in values where a shell computes: it would run ``a[$(...)]``."""
         for value, placeholder in used:
             if "[" in value and ("$(" in value or "`" in value or "${" in value):
                 raise SpecError(

@@ -38,7 +38,7 @@ _in_this_process: set[str] = set()
 
 
 class SilentServer:
-    """What is known of one server. ``words`` are its command and folder, or its address."""
+    """Facts about one server. ``words`` are its command and folder, or its address."""
 
     def __init__(self, words: Sequence[str], env: Mapping[str, str]) -> None:
         self._name, self._env = sha256_hex(canonical_json(list(words))), env
@@ -58,7 +58,7 @@ class SilentServer:
                 (folder / self._name).touch(mode=0o600)
 
     def start_s(self, usual_s: float) -> float:
-        """How long it may take to begin: less where it answered nothing a moment ago."""
+        """The time it may take to begin: less where it answered nothing a moment ago."""
         since = _dead_in_this_process.get(self._name, 0.0)
         folder = cache_place(self._env, KIND, sys.platform)
         if folder:

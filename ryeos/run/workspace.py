@@ -1,4 +1,4 @@
-"""What graphs, remotes and registries need of the public API.
+"""The part of the public API that graphs, remotes and registries need.
 
 A file of its own because it is a seam: `ryeos.app.workspace.Rye` implements it, and the folders
 below `app` may import no class of `app`.
@@ -61,7 +61,7 @@ class Workspace(Protocol):
         """Run a tool, render a directive, or give a knowledge text."""
 
     def check(self, reference: "Reference", request: "ExecutionRequest") -> "Answer":
-        """Whether an execution would begin, here or on another machine."""
+        """Find out if an execution would begin, here or on another machine."""
 
     def start_here(self, reference: "Reference", request: "ExecutionRequest") -> "Answer":
         """Run a tool in the background, by this program."""

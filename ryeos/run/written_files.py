@@ -1,4 +1,4 @@
-"""What a run changed in folders, found by a look before it and one after it.
+"""Changes of a run in folders, found by a look before it and one after it.
 
 Both looks take what the system keeps of each entry; nothing is read but the files that changed. A
 program may set the modification time of a file to any moment. The change time is set by the kernel
@@ -34,7 +34,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What the system keeps of a file, a folder, or what else stands in one."""
+    """The record that the system keeps of a file, a folder, or what else stands in one."""
 
     number: tuple[int, int]
     mode: int
@@ -93,7 +93,7 @@ def look_at(folders: Sequence[str]) -> Look:
 
 
 def written_files(before: Look) -> WrittenFiles:
-    """What was changed in the folders since a look at them.
+    """The changes in the folders since a look at them.
 
     A renamed entry is removed under one name and written under the other.
     """
@@ -137,7 +137,7 @@ class _Changes:
         return self._note(path, entry.kind, change, said | _target(path, entry))
 
     def _is_written(self, old: Entry | None, entry: Entry) -> bool:
-        """Whether an entry with the same number may be another than before.
+        """True if an entry with the same number may be another than before.
 
         The times of a folder change with its entries, which are named themselves. A change right
         before the look may hide one right after it: the clock goes in steps.

@@ -150,7 +150,7 @@ class Catalog:
         return ((f"{kind}:{item_id}", item_id) for kind, ids in known for item_id in ids)
 
     def states(self, kinds: Sequence[Kind], tiers: frozenset[str]) -> frozenset[tuple[str, str]]:
-        """What differs when one of these items comes, goes, or says something else."""
+        """A digest that differs when one of these items comes, goes, or says something else."""
         self.snapshot(kinds, tiers)
         with self._lock:
             return frozenset(
@@ -221,7 +221,7 @@ class Catalog:
                 self._unreadable.discard(shelf.numbers.pop(item_id))
 
     def _is_quiet(self, places: Iterable[int]) -> bool:
-        """Whether the system would have reported a change since these shelves were looked at.
+        """True if the system would have reported a change since these shelves were looked at.
 
         It is asked to from the second look on: a command that searches once has no use for it.
         """
@@ -450,7 +450,7 @@ _UNFIT = (
 
 
 def _key(spaces: Spaces) -> list[Any]:
-    """What a catalog is of. The digest of this names its file."""
+    """Key of a catalog. The digest of this names its file."""
     folders = [[space.label, str(space.ai)] for space in spaces]
     return [_FORMAT, __version__, unicodedata.unidata_version, sys.byteorder, folders]
 

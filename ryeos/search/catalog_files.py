@@ -44,7 +44,7 @@ class Shelf:
 
 
 class CatalogFiles:
-    """What is known of each file, a column each: a file's number is its place in all of them.
+    """Facts about each file, a column each: a file's number is its place in all of them.
 
     A row is not changed but for its mark: a file that holds something else gets another number.
     ``headers`` are JSON, ``""`` of a file that cannot be read.
@@ -80,7 +80,7 @@ class CatalogFiles:
             column[number] = value
 
     def location(self, number: int) -> Location:
-        """Where the file of a row is."""
+        """Path of a row's file."""
         shelf = self._shelves[self.shelves[number]]
         ref = ItemRef(shelf.kind, self.ids[number])
         return Location(ref=ref, space=shelf.space, path=Path(self.paths[number]))
@@ -91,7 +91,7 @@ class CatalogFiles:
         return document_of(number, shelf.kind, self.ids[number], shelf.space.label, self)
 
     def record(self, number: int) -> Record:
-        """What the file of a row says. See `ryeos.search.pools.Source`."""
+        """Header of a row's file. See `ryeos.search.pools.Source`."""
         known = self._records.get(number)
         if known is None:
             location = self.location(number)
@@ -150,7 +150,7 @@ def mark_of(path: str) -> Mark:
 
 
 def is_racy(mark: Mark, read_ns: int) -> bool:
-    """Whether the file might change once more without looking changed."""
+    """True if the file might change once more without looking changed."""
     is_coarse = not any(time_ns % _SECOND_NS for time_ns in mark[:2])
     return max(mark[:2]) > read_ns - (_COARSE_TICK_NS if is_coarse else TICK_NS)
 

@@ -236,12 +236,12 @@ def _graded(found: Postings, wanted: frozenset[int]) -> dict[int, float]:
 
 
 def _has_pairs(words: Sequence[str]) -> bool:
-    """Whether a word is of several pairs of characters that stand for words."""
+    """True if a word is of several pairs of characters that stand for words."""
     return any(is_cjk(part) for word in words for part in cached_word(word).sequence[1:])
 
 
 def _occurrences(wanted: Sequence[str], words: list[str]) -> int:
-    """How often the wanted words follow one another."""
+    """Number of places where the wanted words follow one another."""
     first, size, rest = wanted[0], len(wanted), list(wanted[1:])
     count = place = 0
     try:

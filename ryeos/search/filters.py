@@ -23,14 +23,14 @@ Filter = Callable[[Record], bool]
 
 
 def conditions(filters: Mapping[str, object]) -> tuple[Filter, ...]:
-    """What the filters ask, ready to be applied. Raises VerbArgumentError for a value of no use."""
+    """Conditions of the filters, ready to apply. Raises VerbArgumentError for a value of no use."""
     if len(filters) > _MAX_FILTERS:
         raise VerbArgumentError("filters", f"expected at most {_MAX_FILTERS}, found {len(filters)}")
     return tuple(_condition(name, value) for name, value in filters.items() if name != "verify")
 
 
 def wants_verification(filters: Mapping[str, object]) -> bool:
-    """Whether the filters ask to check the Ed25519 signature of each hit."""
+    """True if the filters ask to check the Ed25519 signature of each hit."""
     value = filters.get("verify", False)
     if not isinstance(value, bool):
         raise _wrong("verify", value, "true or false")
@@ -99,7 +99,7 @@ def _comparison(name: str, operator: str, wanted: str) -> Filter:
 
 
 def _value(record: Record, name: str) -> object:
-    """What the header says; id, name and category are those of the file, whatever it says."""
+    """Fields of the header; id, name and category are those of the file, whatever it says."""
     ref = record.location.ref
     match name:
         case "id":

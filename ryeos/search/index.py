@@ -89,7 +89,7 @@ class Index:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no document has a word in it."""
+        """True if no document has a word in it."""
         return not self._written
 
     def add(self, document: int, fields: Iterable[tuple[int, str]]) -> None:

@@ -46,7 +46,7 @@ class SearchDocument(NamedTuple):
 
     @property
     def record(self) -> Record:
-        """What the file says."""
+        """Record of the file."""
         return self.source.record(self.number)
 
     @property
@@ -63,10 +63,10 @@ class SearchDocument(NamedTuple):
 
 
 class Source(Protocol):
-    """What knows the files of documents."""
+    """Source of the files of documents."""
 
     def record(self, number: int) -> Record:
-        """What the file of a document says."""
+        """Header of a document's file."""
         ...
 
     def holders(self, ref: ItemRef) -> tuple[str, ...]:
@@ -136,7 +136,7 @@ class Pool:
         return self._extras[name]
 
     def shares(self, index: Index) -> Mapping[Kind, Shares]:
-        """What an occurrence counts in each field: the weight / (1 - b + b x relative length)."""
+        """Weight of an occurrence in each field: the weight / (1 - b + b x relative length)."""
         if index not in self._shares:
             self._shares[index] = {
                 kind: tuple(_shares(index, kind, own)) for kind, own in self._by_kind.items()

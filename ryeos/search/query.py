@@ -66,7 +66,7 @@ class InField:
 
 @dataclass(frozen=True, slots=True)
 class NotQuery:
-    """What must not match."""
+    """Query that must not match."""
 
     part: "QueryNode"
 
@@ -226,7 +226,7 @@ class _Parser:
         return InField(token.text, self._value(following, depth))
 
     def _is_term_of(self, field: _Token) -> bool:
-        """Whether the value stands in the same run of characters as the field's name."""
+        """True if the value stands in the same run of characters as the field's name."""
         following = self._next
         return following.kind == "term" and following.position < field.position + len(field.written)
 

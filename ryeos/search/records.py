@@ -16,7 +16,7 @@ PREVIEW_CHARACTERS = 160
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What the file of an item says.
+    """Content of an item's file.
 
     header       its metadata, names without dunders
     read         gives the text without signature lines, ``""`` where it cannot be read any more
@@ -37,7 +37,7 @@ class Record:
 
     @property
     def signed(self) -> bool:
-        """Whether a key that is trusted here signed the file as it is now, as this item."""
+        """True if a key that is trusted here signed the file as it is now, as this item."""
         return self.verify()
 
     @property

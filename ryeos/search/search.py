@@ -138,7 +138,7 @@ def _matching(
 
 
 def _relaxed(pool: Pool, query: Query) -> tuple[dict[int, float], str]:
-    """What matches at least half of the words; else what matches words spelled nearly so."""
+    """Items that match half of the words or more; else words spelled nearly so."""
     terms = query.terms
     loose = Evaluation(pool)
     loose.matches(Or(terms))
@@ -185,7 +185,7 @@ def _items_named(pool: Pool, query: Query) -> frozenset[int]:
 
 
 def _words(query: Query) -> str:
-    """What was typed, without quotes and operators."""
+    """The text as typed, without quotes and operators."""
     return " ".join(_positive_words(query.node)) or query.text
 
 

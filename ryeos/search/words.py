@@ -69,12 +69,12 @@ def identifiers(text: str) -> list[str]:
 
 
 def is_cjk(text: str) -> bool:
-    """Whether a text is of characters that are no words without blanks."""
+    """True if a text is of characters that are no words without blanks."""
     return _CJK_RUN.fullmatch(text) is not None
 
 
 def count_runs(text: str) -> int:
-    """How many runs of letters and digits a text in NFKC has."""
+    """Number of runs of letters and digits in a text in NFKC."""
     if text.isalnum():
         return 1
     return len((_ASCII_RUN if text.isascii() else _RUN).findall(text))
@@ -82,7 +82,7 @@ def count_runs(text: str) -> int:
 
 @lru_cache(maxsize=65536)
 def cached_word(identifier: str) -> Word:
-    """As `word_of`, for texts that are read again and again."""
+    """The same as `word_of`, for texts that are read again and again."""
     return word_of(identifier)
 
 
@@ -130,7 +130,7 @@ def _pieces(run: str) -> list[str]:
 
 
 def _is_border(run: str, place: int) -> bool:
-    """Whether a part ends before this place: another script, a digit, or an upper-case letter."""
+    """True if a part ends before this place: another script, a digit, or an upper-case letter."""
     before, after = run[place - 1], run[place]
     if is_cjk(before) != is_cjk(after) or before.isdigit() != after.isdigit():
         return True

@@ -29,7 +29,7 @@ _OF_A_REMOTE = pattern(rb"""^[ \t]*owner[ \t]*=[ \t]*["']remote:""", re.MULTILIN
 
 
 def is_private_path(path: str) -> bool:
-    """Whether a file never travels because of its path: private keys, pins of nodes.
+    """True if a file never travels because of its path: private keys, pins of nodes.
 
     In a project too, which may be the folder of a user space at the same time.
     """
@@ -121,7 +121,7 @@ def _accept_flags(paths: Sequence[str]) -> str:
 
 
 def is_control_path(path: str) -> bool:
-    """Whether programs do what a file of this name says: dotfiles, Makefiles and similar."""
+    """True if programs do what a file of this name says: dotfiles, Makefiles and similar."""
     folded = fold(path)
     return folded.startswith(".") or "/." in folded or folded.rpartition("/")[2] in _ORDERS
 
@@ -228,7 +228,7 @@ def _why_never_below(folded: str, is_item: bool) -> str:  # noqa: FBT001 - one k
 
 
 def _fold_short_names(path: str) -> str:
-    """What a path may come to on a disk: letter case, Unicode form, short names of Windows."""
+    """Forms that a path may take on a disk: letter case, Unicode form, short names of Windows."""
     folded = fold(path)
     if "~" not in folded:
         return folded

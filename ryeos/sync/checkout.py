@@ -28,7 +28,7 @@ _PROGRAM, _PLAIN = 0o755, 0o644
 
 @dataclass(frozen=True, slots=True)
 class ExecutionPaths:
-    """Where an execution finds its files: copies of a project and of a user space."""
+    """Folders of an execution's files: copies of a project and of a user space."""
 
     project_path: Path
     user_space: Path
@@ -161,7 +161,7 @@ def differences(
     table: StatTable | None,
     modes: Callable[[bytes], int] = mode_of,
 ) -> TreeChanges:
-    """What `write_tree` would write and remove, by a look at every file. Nothing is changed.
+    """Files that `write_tree` would write and remove, by a look at every file. Nothing is changed.
 
     What ``table`` does not know is read. Raises as `write_tree`.
     """
@@ -192,7 +192,7 @@ class _WantedFiles:
         return self.source(path)[0].content_blob_hash if path in self.items else self.files[path]
 
     def source(self, path: str) -> tuple[ItemSource, Mapping[str, Any]]:
-        """What the item at a path is, and its object."""
+        """Entry of the item at a path, and its object."""
         digest = self.items[path]
         if digest not in self._sources:
             value = self._contents.get_object(digest)
@@ -205,7 +205,7 @@ class _WantedFiles:
             self._contents.get_blob(digest)  # says what is missing, and where
 
     def is_entry(self, path: str, entry: TreeEntry) -> bool:
-        """Whether a file that is this entry is the one that is wanted at a path."""
+        """True if a file that is this entry is the one that is wanted at a path."""
         if path not in self.items:
             return entry.blob == self.files[path]
         if entry.item_digest is not None:
@@ -233,7 +233,7 @@ class _TreeComparison:
         self._wanted, self._files, self._table, self._modes = wanted, files, table, modes
 
     def differences(self) -> TreeChanges:
-        """What is not as it is wanted, by a look at every file."""
+        """Files that are not as wanted, by a look at every file."""
         wanted, folders = self._wanted, self._wanted.folders()
         missing = dict.fromkeys(wanted.paths)
         remove: list[str] = []
@@ -271,7 +271,7 @@ class _TreeComparison:
 
 
 def _is_mode(found: int, wanted: int) -> bool:
-    """Whether a file has its permissions, but for what the umask may have taken."""
+    """True if a file has its permissions, but for what the umask may have taken."""
     if os.name != "posix":
         return True
     owner = stat.S_IRWXU

@@ -21,11 +21,11 @@ class ReadContents(Protocol):
         ...
 
     def has_blob(self, digest: str) -> bool:
-        """Whether there is such a blob; a text that is no digest names nothing."""
+        """True if there is such a blob; a text that is no digest names nothing."""
         ...
 
     def has_object(self, digest: str) -> bool:
-        """Whether there is such an object; a text that is no digest names nothing."""
+        """True if there is such an object; a text that is no digest names nothing."""
         ...
 
 
@@ -50,7 +50,7 @@ class ContentStore(Contents, Protocol):
 
     @property
     def folder(self) -> Path | None:
-        """Where its files are; None of a store that is no folder of this machine."""
+        """Folder of its files; None of a store that is no folder of this machine."""
         ...
 
     def put_blob(self, data: bytes, durability: Durability = Durability.NOW) -> str:
@@ -80,11 +80,11 @@ class ContentStore(Contents, Protocol):
         ...
 
     def size(self, space: ObjectKind, digest: str) -> int | None:
-        """How many bytes it has; None when it is not there, or is no digest."""
+        """Size in bytes; None when it is not there, or is no digest."""
         ...
 
     def sizes(self, space: ObjectKind, digests: Iterable[str]) -> dict[str, int]:
-        """How many bytes each has, of those that are there."""
+        """Size of each in bytes, of those that are there."""
         ...
 
     def touch(self, space: ObjectKind, digest: str) -> bool:
@@ -106,7 +106,7 @@ class ContentStore(Contents, Protocol):
         ...
 
     def leftovers(self, before_s: float) -> int:
-        """How many files of killed writers are left from before a time."""
+        """Number of files of killed writers that are left from before a time."""
         ...
 
     def remove_leftovers(self, before_s: float) -> None:
@@ -160,11 +160,11 @@ class LayeredContents:
         return self._all[-1].get_object(digest)
 
     def has_blob(self, digest: str) -> bool:
-        """Whether any has such a blob."""
+        """True if any has such a blob."""
         return any(contents.has_blob(digest) for contents in self._all)
 
     def has_object(self, digest: str) -> bool:
-        """Whether any has such an object."""
+        """True if any has such an object."""
         return any(contents.has_object(digest) for contents in self._all)
 
     def put_blob(self, data: bytes) -> str:

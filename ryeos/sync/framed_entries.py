@@ -28,12 +28,12 @@ _HEAD_BYTES = 5
 
 
 def head_of(entry: ContentEntry) -> bytes:
-    """What stands before the bytes of an entry."""
+    """Bytes before those of an entry."""
     return _MARKS[entry.kind] + len(entry.data).to_bytes(4, "big")
 
 
 def end_of(count: int) -> bytes:
-    """What stands behind so many entries."""
+    """Bytes behind so many entries."""
     return _END + count.to_bytes(4, "big")
 
 

@@ -13,7 +13,7 @@ from ryeos.sync.contents import ContentStore
 from ryeos.sync.references import ObjectReference, references_of
 
 GRACE_S = 3600.0
-"""How long unnamed objects stay: a push that stored them may be about to name them."""
+"""Seconds that unnamed objects stay: a push that stored them may be about to name them."""
 
 MIN_GRACE_S = 60.0
 """A store does not touch what is younger than this when it is stored again."""
@@ -38,7 +38,7 @@ class GarbageRefusedError(RyeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepResult:
-    """What a sweep did, or would do: blobs and objects, counted."""
+    """Result of a sweep, done or tried: blobs and objects, counted."""
 
     removed: int
     freed_bytes: int
@@ -46,7 +46,7 @@ class SweepResult:
 
 
 class RootNeed(Enum):
-    """What a root asks for.
+    """Need of a root.
 
     WHOLE     all that it leads to is there: through snapshots, manifests and items, which a node
               has checked before something named them

@@ -41,7 +41,7 @@ def kind_of(path: str) -> Kind | None:
 
 
 def item_ref(kind: Kind, path: str) -> str:
-    """What an item is called: its kind, and its path below the kind's folder without a suffix."""
+    """Name of an item: its kind, and its path below the kind's folder without a suffix."""
     below = path[len(_AI) + len(kind.directory) + 1 :]
     suffix = suffix_of(below)
     return f"{kind.value}:{below[: -len(suffix)] if suffix else below}"

@@ -97,7 +97,7 @@ def three_way_merge(
 
 
 class _Entry(NamedTuple):  # made for each path: a tuple is made in a third of the time
-    """What a manifest has under a path."""
+    """Entry of a manifest under a path."""
 
     digest: str
     is_item: bool
@@ -145,7 +145,7 @@ def _entries(manifest: SourceManifest) -> Mapping[str, _Entry]:
 
 
 def _decide(versions: _Versions) -> _Entry | str | None:
-    """What to take, None for nothing; or the type of a conflict. `CONTENT`: may yet be merged."""
+    """Entry to take, None for nothing; or the type of a conflict. `CONTENT`: may yet be merged."""
     base, ours, theirs = versions.base, versions.ours, versions.theirs
     if theirs in (ours, base):
         return ours
@@ -181,7 +181,7 @@ def _merge_texts(path: str, versions: _Versions, contents: Contents) -> _Entry |
 
 
 def _source(entry: _Entry, contents: Contents) -> ItemSource | None:
-    """What an entry's content is; a file is an item without a name. None for what is not there."""
+    """Source of an entry's content (a file: an item without a name); None if it is not there."""
     if not entry.is_item:
         return ItemSource("", entry.digest)
     try:

@@ -38,7 +38,7 @@ ManifestSpace = Literal["project", "user"]
 MANIFEST_SPACES: tuple[ManifestSpace, ...] = ("project", "user")
 
 PUSH, EXECUTION, MERGE = "push", "execution", "merge"
-"""Where a project snapshot comes from."""
+"""Origin of a project snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +108,13 @@ def manifest_of(value: object, where: str) -> SourceManifest:
 
 @dataclass(frozen=True, slots=True)
 class ManifestChanges:
-    """How a manifest differs from another one of its space: digests by path, None for no path."""
+    """Differences of a manifest to another one of its space: digests by path, None for no path."""
 
     items: Mapping[str, str | None] = field(default_factory=dict)
     files: Mapping[str, str | None] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """How many entries differ."""
+        """Number of entries that differ."""
         return len(self.items) + len(self.files)
 
     def applied_to(self, base: SourceManifest) -> SourceManifest:
@@ -128,7 +128,7 @@ class ManifestChanges:
 
 
 def changes_between(base: SourceManifest, wanted: SourceManifest) -> ManifestChanges:
-    """What makes ``wanted`` of ``base``."""
+    """Changes that make ``wanted`` of ``base``."""
     return ManifestChanges(
         _changed_digests(base.items, wanted.items), _changed_digests(base.files, wanted.files)
     )
@@ -174,7 +174,7 @@ def snapshot_of(value: object, where: str) -> ProjectSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionSnapshot:
-    """What became of an execution. Graphs write their own, with more keys, which `unknown` keeps.
+    """Outcome of an execution. Graphs write their own, with more keys, which `unknown` keeps.
 
     graph_run_id   of a graph its run, of anything else the thread
     graph_id       the item, ``tool:a/b``

@@ -168,7 +168,7 @@ def folders_above(path: str) -> Iterator[str]:
 
 
 def fold(path: str) -> str:
-    """What a path has in common with all that some file system takes for the same."""
+    """Common form of all paths that some file system takes for the same."""
     if path.isascii():
         return path.lower()
     folded = unicodedata.normalize("NFD", path).casefold()
@@ -203,7 +203,7 @@ def safe_target(root: Path, relative: str) -> Path:
 
 
 class PresentTargets:
-    """As `safe_target` for many paths: what is there of them. Each folder is looked at once."""
+    """The same as `safe_target`, for many paths. Each folder is looked at once."""
 
     def __init__(self, root: Path) -> None:
         self._root = str(root)
@@ -256,7 +256,7 @@ class PresentTargets:
 
 
 def is_link(status: os.stat_result) -> bool:
-    """Whether this leads elsewhere: a link, on Windows a junction too."""
+    """True if this leads elsewhere: a link, on Windows a junction too."""
     is_elsewhere = getattr(status, "st_file_attributes", 0) & REPARSE_POINT
     return stat.S_ISLNK(status.st_mode) or bool(is_elsewhere)
 

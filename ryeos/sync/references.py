@@ -22,7 +22,7 @@ class ObjectReference:
 
 
 def references_of(value: object) -> Iterator[ObjectReference]:
-    """What the object names, in the order of its keys. Null and ``""`` name nothing.
+    """References of the object, in the order of its keys. Null and ``""`` name nothing.
 
     Of a kind that is not known: each digest under a key that ends in ``_hash``, and each in a list
     under one that ends in ``_hashes``.

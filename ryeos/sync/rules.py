@@ -1,4 +1,4 @@
-"""Which files of a space belong to its manifest: ``.ai/config/cas/manifest.yaml``.
+"""Rules of the files that belong to a space's manifest: ``.ai/config/cas/manifest.yaml``.
 
 Format and meaning: ``docs/store.md``, Which files travel. The same files have to come out on the
 machine that sends a project and on the node that ran it: else what one leaves out, the other takes
@@ -72,11 +72,11 @@ class ManifestRules:
 
     @property
     def takes_files(self) -> bool:
-        """Whether anything outside ``.ai`` travels."""
+        """True if anything outside ``.ai`` travels."""
         return bool(self._file_includes())
 
     def file_rules(self) -> tuple["PathPatterns", "KeptOut"]:
-        """What files outside ``.ai`` must match, and must not."""
+        """Patterns that files outside ``.ai`` must match, and must not."""
         return PathPatterns(self._file_includes()), KeptOut((".ai/", *self.exclude), self.ignored)
 
     def _file_includes(self) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ class ManifestRules:
 
 
 class NameRules:
-    """Whether a file may travel under its name; `ManifestRules` made ready to be asked."""
+    """Choice of the files that may travel, by name; `ManifestRules` made ready to be asked."""
 
     def __init__(self, rules: ManifestRules) -> None:
         self._names = frozenset(rules.names)
@@ -92,20 +92,20 @@ class NameRules:
         self._patterns: NamePatterns | None = None  # read when the first name is asked about
 
     def forbids(self, name: str) -> bool:
-        """Whether a file of this name, the last segment, never travels."""
+        """True if a file of this name, the last segment, never travels."""
         if self._patterns is None:
             self._patterns = _name_patterns(self._texts)
         return name in self._names or self._patterns.match(name)
 
 
 class KeptOut:
-    """Which files outside ``.ai`` stay here: by the rules, and by ``.gitignore`` files."""
+    """Files outside ``.ai`` that stay here: by the rules, and by ``.gitignore`` files."""
 
     def __init__(self, exclude: Iterable[str], ignored: Iterable[tuple[str, str]]) -> None:
         self._patterns, self._ignored = PathPatterns(exclude), IgnoredPaths(ignored)
 
     def match(self, path: str) -> bool:
-        """Whether a relative path stays here. Of a folder the path ends in ``/``."""
+        """True if a relative path stays here. Of a folder the path ends in ``/``."""
         return self._patterns.match(path) or self._ignored.match(path)
 
 
@@ -119,7 +119,7 @@ class PathPatterns:
         self._globs = re.compile("|".join(globs)) if globs else None
 
     def match(self, path: str) -> bool:
-        """Whether one matches a relative path. Of a folder the path ends in ``/``."""
+        """True if one matches a relative path. Of a folder the path ends in ``/``."""
         if path.startswith(self._prefixes):
             return True
         return self._globs is not None and self._globs.match(path) is not None
@@ -178,7 +178,7 @@ def with_repository(rules: ManifestRules, project: Path) -> ManifestRules:
 
 
 def _is_on(values: Mapping[str, Any], key: str, where: str) -> bool:
-    """Whether a switch is on; each file may put it on. Raises SpecError."""
+    """True if a switch is on; each file may put it on. Raises SpecError."""
     block, _, name = key.partition(".")
     section = values.get(block)
     value = section.get(name) if isinstance(section, Mapping) else None
@@ -305,7 +305,7 @@ class NamePatterns:
         self._quick = re.compile("|".join(quick)) if quick else None
 
     def match(self, name: str) -> bool:
-        """Whether one of them matches. A name too long to tell does, to be left out."""
+        """True if one of them matches. A name too long to tell does, to be left out."""
         if self._quick and self._quick.match(name):
             return True
         if not self._slow:

@@ -38,7 +38,7 @@ class TreeEntry(
 
 
 _Row = list[Any]
-"""As in the file: size, mtime_ns, ctime_ns, inode, the three of an `Entry`. Never written into."""
+"""Row of the file: size, mtime_ns, ctime_ns, inode, the three of an `Entry`. Never written into."""
 
 _FIELDS = 7
 BLOB, ITEM_DIGEST, ITEM = 4, 5, 6
@@ -59,7 +59,7 @@ class StatTable:
         self._learned = self._learned_bytes = 0  # since it was saved
 
     def __len__(self) -> int:
-        """How many files are known."""
+        """Number of files that are known."""
         return len(self._rows)
 
     def paths(self) -> Collection[str]:
@@ -74,12 +74,12 @@ class StatTable:
         return other
 
     def entry(self, relative: str, status: os.stat_result) -> TreeEntry | None:
-        """What is known of a file, if it is still the one that was recorded."""
+        """Row of a file, if it is still the one that was recorded."""
         row = self.row(relative, status)
         return None if row is None else TreeEntry(*row[BLOB:])
 
     def row(self, relative: str, status: os.stat_result) -> _Row | None:
-        """As `entry`, for many: nothing is made for it."""
+        """The same as `entry`, for many: nothing is made for it."""
         row = self._rows.get(relative)
         if (
             row is None
@@ -138,7 +138,7 @@ class StatTable:
             return
 
     def save_if_worth_it(self) -> None:
-        """As `save`, where that takes less than reading again what the table has learned."""
+        """Call `save` where that takes less than reading again what the table has learned."""
         is_little = self._learned * _ROWS_A_FILE < len(self._rows)
         if not is_little or self._learned_bytes > _MANY_BYTES:
             self.save()

@@ -22,7 +22,7 @@ class Hunk:
     lines: tuple[str, ...]
 
     def overlaps(self, other: "Hunk") -> bool:
-        """Whether the two change the same lines, or insert at the same place."""
+        """True if the two change the same lines, or insert at the same place."""
         if self.start == self.end == other.start == other.end:
             return True
         return self.start < other.end and other.start < self.end
@@ -52,7 +52,7 @@ def merge_text(base: str, ours: str, theirs: str) -> str | None:
 
 
 def changed_hunks(base: Sequence[str], side: Sequence[str]) -> tuple[Hunk, ...] | None:
-    """What changed from one list of lines to the other; None where comparing takes too long."""
+    """Changes from one list of lines to the other; None where comparing takes too long."""
     try:
         return tuple(_hunks(base, side))
     except _TooMuchWorkError:
@@ -101,7 +101,7 @@ def _apply_hunks(base: Sequence[str], hunks: Sequence[Hunk]) -> str | None:
 
 
 def _hunks(base: Sequence[str], side: Sequence[str]) -> Iterator[Hunk]:
-    """What changed from one to the other. Raises _TooMuchWorkError."""
+    """Changes from one to the other. Raises _TooMuchWorkError."""
     at_base = at_side = 0
     for start_base, start_side, length in _equal_blocks(base, side):
         if start_base > at_base or start_side > at_side:
@@ -132,7 +132,7 @@ def _equal_blocks(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int, in
 
 
 def _common(a: Sequence[str], b: Sequence[str]) -> int:
-    """How many lines both begin with."""
+    """Number of lines that both begin with."""
     shorter = min(len(a), len(b))
     return next((at for at in range(shorter) if a[at] != b[at]), shorter)
 

@@ -121,11 +121,11 @@ class Tree:
         return replace(self, manifest=manifest, manifest_hash=digest, manifest_data=data)
 
     def has_blob(self, digest: str) -> bool:
-        """Whether a file of the tree has these bytes."""
+        """True if a file of the tree has these bytes."""
         return digest in self.blobs
 
     def has_object(self, digest: str) -> bool:
-        """Whether it is an item of the tree, or its manifest."""
+        """True if it is an item of the tree, or its manifest."""
         return digest == self.manifest_hash or digest in self.item_sources
 
     def get_blob(self, digest: str) -> bytes:
@@ -219,7 +219,7 @@ class _TreeBuilder:
         self._encode = encoder.encode
 
     def tree(self) -> Tree:
-        """What was added."""
+        """The tree of what was added."""
         self._table.retain(self._items.keys() | self._files.keys())
         self._table.admit(self._rules_digest)
         manifest = SourceManifest(self._space, self._items, self._files)
@@ -328,11 +328,11 @@ class _TreeBuilder:
         self._blobs.setdefault(entry.blob, relative)
 
     def _must_look(self, relative: str) -> bool:
-        """Whether what a file holds decides, and the table may be from before the rule."""
+        """True if what a file holds decides, and the table may be from before the rule."""
         return self._space == "user" and relative.startswith(f"{AI_DIRECTORY}/config/")
 
     def _item_entry(self, found: WalkedFile) -> TreeEntry | None:
-        """What an item file is, read; None for one that is left out or was removed meanwhile."""
+        """Entry of an item file; None for one that is left out or was removed meanwhile."""
         relative = found.relative
         if found.status.st_size > MAX_ENTRY_BYTES:
             problem = f"expected an item of at most {MAX_ENTRY_BYTES} bytes"

@@ -29,12 +29,12 @@ class TreeFile(NamedTuple):  # made for each file, each time: a tuple is made in
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a folder of the tree's own."""
+        """True if it is a folder of the tree's own."""
         return stat.S_ISDIR(self.status.st_mode) and not is_link(self.status)
 
     @property
     def is_file(self) -> bool:
-        """Whether it is a file of the tree's own, which no other name leads to."""
+        """True if it is a file of the tree's own, which no other name leads to."""
         status = self.status
         return stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and not is_link(status)
 
@@ -61,7 +61,7 @@ class TreeFiles:
         return not self._owner or status.st_uid == self._owner
 
     def entries(self, folder: str) -> Iterator[TreeFile]:
-        """What is in a folder, ``""`` for the root. One that may not be read is made readable."""
+        """Entries of a folder, ``""`` for the root. One that may not be read is made readable."""
         path = self._path(folder)
         above = f"{folder}/" if folder else ""
         try:
@@ -193,7 +193,7 @@ class TreeFiles:
         os.rmdir(path)  # noqa: PTH106 - as above
 
     def _open_folder(self, folder: str) -> list[tuple[str, os.stat_result]]:
-        """What is in a folder, which may be changed from now on."""
+        """Entries of a folder, which may be changed from now on."""
         os.chmod(folder, _OWNER)  # noqa: PTH101 - as above
         with os.scandir(folder) as entries:
             return [(entry.path, entry.stat(follow_symlinks=False)) for entry in entries]

@@ -159,7 +159,7 @@ def _linked_file(
 
 @contextmanager
 def _listing(path: str) -> "Iterator[list[os.DirEntry[str]]]":
-    """What is in a folder, while it is open: the system looks for each name in there alone."""
+    """Entries of a folder that is open: the system looks for each name in there alone."""
     try:
         descriptor = os.open(path, _FOLDER) if os.scandir in os.supports_fd else -1
     except (FileNotFoundError, NotADirectoryError):  # removed meanwhile

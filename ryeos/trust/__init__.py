@@ -1,1 +1,1 @@
-"""What is trusted: signatures, keys, bundles, configuration."""
+"""Trust: signatures, keys, bundles, configuration."""

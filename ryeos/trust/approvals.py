@@ -1,4 +1,4 @@
-"""What a project brings besides signed items, and what of it the user approved (``rye trust``).
+"""Parts of a project besides signed items, and which of them the user approved (``rye trust``).
 
 Interpreters, ``.env`` files, files that name versions, settings of remotes and registries: a clone
 brings them along, unsigned. Each counts only while its part is approved: by its path
@@ -91,7 +91,7 @@ def left_out_links(folder: str, count: int) -> str:
 
 
 def is_about_approval(warning: str) -> bool:
-    """Whether a warning is one of these: it holds for every run of a session."""
+    """True if a warning is one of these: it holds for every run of a session."""
     kinds = (_NOT_APPROVED, _IN_PROJECT, _NAMED_IN_PROJECT, _LINK_INTO_PROJECT)
     return any(one in warning for one in (*kinds, _LINKS_INTO_PROJECTS))
 
@@ -126,7 +126,7 @@ class Part:
 
 
 def parts_of(project: Path, more: tuple[str, ...] = ()) -> Iterator[Part]:
-    """What a project brings: each part that is there, with the digest of what is in it now.
+    """The parts of a project that are there, each with the digest of what is in it now.
 
     ``more`` are further folders with programs.
     """
@@ -231,7 +231,7 @@ def path_in_project(project: Path | None, path: str) -> str | None:
 
 
 class ProjectApproval:
-    """What the user approved of one project. Thread-safe; notices a changed document."""
+    """The approvals of one project by its user. Thread-safe; notices a changed document."""
 
     def __init__(
         self,
@@ -258,7 +258,7 @@ class ProjectApproval:
         return self._parts
 
     def allows(self, relative: str, data: bytes | None = None) -> bool:
-        """Whether a file counts: it, or the folder of programs it is in, is as it was approved.
+        """True if a file counts: it, or the folder of programs it is in, is as it was approved.
 
         ``data`` is its text where that was read already, to be used: it is not read again.
         """
@@ -317,7 +317,7 @@ class ProjectApproval:
         return held_environment(files, place, program, part.digest, copy)
 
     def place(self, relative: str) -> str:
-        """Where an approved program is started: a copy of what was compared, in Rye's cache.
+        """The path of an approved program to start: a copy of what was compared, in Rye's cache.
 
         ``""`` for one that is started where it is: no file but its own was compared. Raises
         IntegrityError where it is not as it was approved, FileSystemError.
@@ -349,7 +349,7 @@ class ProjectApproval:
         return self._cache() or self._user.ai / "state" / "approved"
 
     def _as_approved(self, part: Part) -> "StartFiles | None":
-        """What an environment runs at a start, each file read once; None where it was changed."""
+        """Files that an environment runs at a start, each read once; None where one was changed."""
         from ryeos.trust.start_files import StartFiles
 
         files = StartFiles(str(self._project), keeps=True)

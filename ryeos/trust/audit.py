@@ -75,13 +75,13 @@ class AuditReport:
 
     @property
     def provenance(self) -> str:
-        """Who published the item in which registry, as its line says; no signature covers that."""
+        """The publisher and the registry that its line names; no signature covers that."""
         signature = self.item.signature if self.item else None
         return signature.provenance if signature else ""
 
     @property
     def is_partial(self) -> bool:
-        """Whether the file is valid although part of its text is not covered."""
+        """True if the file is valid although part of its text is not covered."""
         return self.item is not None and self.item.coverage is Coverage.PARTIAL
 
 
@@ -96,7 +96,7 @@ def audit(
 
 
 def counts(reports: Sequence[AuditReport]) -> dict[str, int]:
-    """How many files are in each state."""
+    """The number of files in each state."""
     return dict(sorted(Counter(report.state for report in reports).items()))
 
 

@@ -30,7 +30,7 @@ _ENTRY_POINT_GROUP = "rye.bundles"
 
 
 class BundleHome(Protocol):
-    """Where the bundle that came with this program is, and what can fix it."""
+    """The place of the bundle that came with this program, and what can fix it."""
 
     def locate(self) -> str:
         """The folder that holds ``.ai`` and ``public_key.pem``. Raises OSError."""
@@ -41,7 +41,7 @@ class BundleHome(Protocol):
         ...
 
     def vouches(self, path: str, data: bytes) -> bool:
-        """Whether the program has a file with this content at that path of the folder."""
+        """True if the program has a file with this content at that path of the folder."""
         ...
 
     def keep_code(self) -> None:
@@ -105,7 +105,7 @@ class Manifest:
     version: str = ""
 
     def holds(self, relative: str, data: bytes) -> bool:
-        """Whether ``data`` is the listed content of ``relative``, or that of the list itself."""
+        """True if ``data`` is the listed content of ``relative``, or that of the list itself."""
         if relative == self.own_name:
             return self.own_data == data
         entry = self.files.get(relative)
@@ -118,12 +118,12 @@ class Manifest:
 
 
 def manifest_path(space: Space) -> Path:
-    """Where a bundle keeps its manifest."""
+    """The path of the manifest of a bundle."""
     return space.ai / _manifest_name(space)
 
 
 def readable_manifest_name(space: Space) -> str:
-    """Where below ``.ai`` a bundle keeps the manifest that other programs read."""
+    """The path below ``.ai`` of a bundle's manifest that other programs read."""
     return f"bundles/{space.bundle_id}/manifest.yaml"
 
 
@@ -150,7 +150,7 @@ def read_manifest(space: Space, public_pem: bytes) -> Manifest | None:
 
 
 def verify_manifest(space: Space, data: bytes, public_pem: bytes) -> Manifest:
-    """As `read_manifest`, for the bytes of one. Raises IntegrityError, SignatureFormatError."""
+    """Verify a manifest's bytes as `read_manifest`. Raises IntegrityError, SignatureFormatError."""
     path = manifest_path(space)
     signed = split(decode(data, str(path)), MANIFEST_FORM, str(path))
     signature = signed.signature

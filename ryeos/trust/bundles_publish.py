@@ -80,7 +80,7 @@ def _publish_file(path: Path, space: Space, key: SigningKey) -> dict[str, Any]:
 
 
 def listed_header(kind: Kind, suffix: str, signed: SignedText, where: str) -> Mapping[str, Any]:
-    """What the file says, each field once: of the constants in code only those with a meaning.
+    """The fields of the file, each once: of the constants in code only those with a meaning.
 
     Every start reads the whole manifest. Raises LilluxError for a header that cannot be read.
     """

@@ -83,7 +83,7 @@ def _called(call: ast.Call) -> str:
 
 
 def _is_followed(call: ast.Call, names: frozenset[str]) -> bool:
-    """Whether an import by a function is of a name that a statement of the start imports too."""
+    """True if an import by a function is of a name that a statement of the start imports too."""
     first = call.args[0] if call.args else None
     if not isinstance(first, ast.Constant) or not isinstance(first.value, str):
         return False

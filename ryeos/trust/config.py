@@ -47,7 +47,7 @@ class ConfigReader:
         self._verifier = verifier
 
     def resolve(self, spec: object, where: str = "config_resolve") -> dict[str, Any]:
-        """What ``{path, mode, spaces}`` stands for; for a list, a mapping from each path.
+        """The value for ``{path, mode, spaces}``; for a list, a mapping from each path.
 
         Raises SpecError, IntegrityError.
         """
@@ -130,7 +130,7 @@ def _tiers(spaces: object, where: str) -> Sequence[str]:
 
 
 def _has_only_comments(text: str) -> bool:
-    """Whether all of a file is comments: every line is switched off."""
+    """True if all of a file is comments: every line is switched off."""
     return all(line.lstrip()[:1] in {"", "#"} for line in text.splitlines())
 
 

@@ -192,7 +192,7 @@ def _one_of(said: Mapping[str, Any], key: str, known: Mapping[str, str], where: 
 
 @dataclass(frozen=True, slots=True)
 class _ReadTypes:
-    """What was read of extractors whose files were in a state; whether all of them count."""
+    """Types read of extractors whose files were in a state; whether all of them count."""
 
     state: object
     types: Mapping[str, FileType]

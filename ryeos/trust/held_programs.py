@@ -52,12 +52,12 @@ class HeldPrograms:
 
     @property
     def path(self) -> Path:
-        """Where it is, or would be; the paths below it are those below the project."""
+        """Its path, there or not; the paths below it are those below the project."""
         words = (_FORMAT, self.project, self.folder, self.digest)
         return self.cache / sha256_hex("\0".join(words).encode("utf-8", "surrogateescape"))
 
     def is_there(self) -> bool:
-        """Whether the entry is whole."""
+        """True if the entry is whole."""
         return _is_there(self.path)
 
     def write(self, files: StartFiles) -> None:
@@ -89,7 +89,7 @@ class HeldPrograms:
 
 
 class _Places:
-    """Where files and links belong in an entry: each link that was compared is followed, no other.
+    """Places of files and links in an entry: each link that was compared is followed, no other.
 
     Paths are relative to the project. ``found`` is as `StartFiles` has it.
     """
@@ -156,7 +156,7 @@ class _Places:
 
 @dataclass(frozen=True, slots=True)
 class HeldPython:
-    """What is started for the Python of an environment that is not simply a link to its base.
+    """The program for the Python of an environment that is not simply a link to its base.
 
     files      what was compared of the environment
     real       the real path of its Python, when that was compared
@@ -236,7 +236,7 @@ def _compared_bytes(path: str, digest: str) -> bytes:
 
 
 def _is_there(entry: Path) -> bool:
-    """Whether an entry is there, and so is whole; its use is noted, once a day."""
+    """True if an entry is there, and so is whole; its use is noted, once a day."""
     from time import time
 
     try:

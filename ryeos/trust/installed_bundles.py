@@ -27,7 +27,7 @@ MAX_PINS_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundlePin:
-    """What is kept of a bundle. ``version`` is ``""`` where it is not installed any more.
+    """The record of a bundle. ``version`` is ``""`` where it is not installed any more.
 
     source  a registry's address, or the folder it was installed from
     author  the account that published it; ``""`` for a folder

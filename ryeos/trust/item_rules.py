@@ -68,7 +68,7 @@ def require_text_name(where: str, name: str) -> None:
 
 
 def examine_item(target: SignTarget, data: bytes) -> ValidItem:
-    """As `validate_item`, with the rules that the item breaks among the result.
+    """Validate as `validate_item`, with the rules that the item breaks among the result.
 
     Who knows further rules reports all of them at once. Raises as `validate_item`, where a file
     cannot be read far enough to look at its fields.
@@ -116,7 +116,7 @@ def examine_item(target: SignTarget, data: bytes) -> ValidItem:
 
 
 def _header(target: SignTarget, text: str) -> dict[str, Any]:
-    """What a text says of itself. Raises MetadataError, with its line and column if known."""
+    """The header of a text. Raises MetadataError, with its line and column if known."""
     at, where = target.verify_target, str(target.path)
     try:
         return extract(target.kind, at.suffix, text, where, at.file_type)
@@ -232,7 +232,7 @@ def _list_problems(text: str) -> Iterator[str]:
 
 
 def _spec_problems(header: Mapping[str, Any], suffix: str) -> tuple[str, ...]:
-    """What would keep a tool from ever running: fields of a wrong shape, an invalid schema."""
+    """Problems that keep a tool from ever running: fields of a wrong shape, an invalid schema."""
     from lillux.schema import validate_schema
     from ryeos.items.task_items import RUNTIME as TASK_RUNTIME
     from ryeos.items.task_items import TaskItem
@@ -264,7 +264,7 @@ def _type_problems(target: SignTarget, header: Mapping[str, Any]) -> tuple[str, 
 
 
 def is_module(target: SignTarget, header: Mapping[str, Any]) -> bool:
-    """Whether a file among the tools says neither what it is nor what runs it.
+    """True if a file among the tools says neither what it is nor what runs it.
 
     It is a part of a tool, like ``__init__.py``, or a text that a shell script reads.
     """
@@ -272,12 +272,12 @@ def is_module(target: SignTarget, header: Mapping[str, Any]) -> bool:
 
 
 def warnings_of(item: ReadItem) -> tuple[str, ...]:
-    """What signing an item would warn of. Raises as `validate_item`."""
+    """The warnings of signing an item. Raises as `validate_item`."""
     return tuple(signing_warnings(item.target, validate_item(item.target, item.data).signed))
 
 
 def lacks_executor(target: SignTarget, header: Mapping[str, Any]) -> bool:
-    """Whether a tool says what it is and not what runs it, not even that nothing does."""
+    """True if a tool says what it is and not what runs it, not even that nothing does."""
     is_tool = target.kind is Kind.TOOL and target.verify_target.suffix != ".sh"
     return is_tool and "tool_type" in header and "executor_id" not in header
 

@@ -41,7 +41,7 @@ class KeyState:
 
     @property
     def counts(self) -> bool:
-        """Whether items of the document's space may be signed by this key."""
+        """True if items of the document's space may be signed by this key."""
         return not self.problem
 
     def describe(self, own: str = "") -> dict[str, Any]:
@@ -71,7 +71,7 @@ def key_states(trust: TrustStore, approvals: Approvals) -> tuple[KeyState, ...]:
 
 
 def document_problem(document: KeyDocument, space: Space, trust: TrustStore) -> str:
-    """What is wrong with a document itself, its approval aside; ``""`` for nothing."""
+    """The problem of a document itself, its approval aside; ``""`` for nothing."""
     signature = document.signature
     if signature is None:
         return ""

@@ -198,7 +198,7 @@ def trust_own_key(key: SigningKey, user: Space, owner: str = "") -> tuple[Path, 
 
 
 def binds_identity(key: SigningKey, user: Space) -> bool:
-    """Whether the own key's document says that it signs each text for one item."""
+    """True if the own key's document says that it signs each text for one item."""
     known = _read_own_document(document_path(user, key.fingerprint), key)
     return known is not None and known.binds_identity
 
@@ -252,7 +252,7 @@ def trust_key(
 
 
 def verifies_with(document: KeyDocument, public_pem: bytes) -> bool:
-    """Whether a document is signed, unchanged since, by the key of ``public_pem``."""
+    """True if a document is signed, unchanged since, by the key of ``public_pem``."""
     signature = document.signature
     return (
         signature is not None
@@ -270,7 +270,7 @@ def _offered_pem(data: bytes, where: str) -> OfferedKey:
 
 
 def _is_self_signed(document: KeyDocument, where: str) -> bool:
-    """Whether the key itself signed the document. Raises RyeError `CONFIG_ERROR` if changed."""
+    """True if the key itself signed the document. Raises RyeError `CONFIG_ERROR` if changed."""
     signature = document.signature
     if signature is None:
         return False

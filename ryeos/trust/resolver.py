@@ -105,7 +105,7 @@ class Resolver:
         return None
 
     def _hidden_by(self, winner: Location, start: str) -> list[Location]:
-        """What else the id of an item means, in spaces below that of a project or a user."""
+        """Other items that an id means, in spaces below that of a project or a user."""
         ref, rank = winner.ref, rank_of(winner.space.label)
         below = [one for one in self.spaces.seen_from(start) if rank_of(one.label) < rank]
         if winner.space.tier == SYSTEM or not below:
@@ -130,7 +130,7 @@ class Resolver:
         return self._first_of(reference.id, named, start)
 
     def find_executor(self, executor_id: str, start: str) -> Resolution | None:
-        """As `find` for a tool; a name without slashes may also be a file name.
+        """Find a tool as `find`; a name without slashes may also be a file name.
 
         A runtime or primitive of this name in a project or in user space, for items that may use
         these, comes before an alias.
@@ -192,7 +192,7 @@ class Resolver:
         return (location.ref for location in self._known(kind, start, below))
 
     def _known(self, kind: Kind, start: str, below: str) -> Iterator[Location]:
-        """As `known`, each where the highest space has it."""
+        """The items of `known`, each where the highest space has it."""
         seen = set()
         for space in self.spaces.seen_from(start):
             for location in locations(space, kind, below):
@@ -201,7 +201,7 @@ class Resolver:
                     yield location
 
     def _counts(self, location: Location) -> bool:
-        """Whether a file may be found: core items only in bundles, where the core is protected."""
+        """True if a file may be found: core items only in bundles, where the core is protected."""
         is_protected = self.spaces.protect_core and location.space.tier != SYSTEM
         return not (is_protected and _is_core(location.ref))
 
@@ -220,7 +220,7 @@ class Resolver:
         yield from _doubled(ref)
 
     def _alias(self, ref: ItemRef) -> Iterator[ItemRef]:
-        """What an id means as a short one, if it is one."""
+        """The item that an id means as a short one, if it is one."""
         alias = self._aliases().get(ref) if ref.kind in _STEM_KINDS else None
         if alias:
             yield ItemRef(ref.kind, alias)
@@ -376,7 +376,7 @@ def candidates(space: Space, ref: ItemRef) -> Iterator[Path]:
 
 
 def is_regular_file(path: Path) -> bool:
-    """Whether a regular file is there, links followed; False where that cannot be read."""
+    """True if a regular file is there, links followed; False where that cannot be read."""
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except (OSError, ValueError):
@@ -505,7 +505,7 @@ def _highest(name: str, found: list[Resolution]) -> Resolution | None:
 
 
 def _with_hidden(found: Resolution, others: list[Location]) -> Resolution:
-    """What was found, with what else its name would have meant."""
+    """The item that was found, with what else its name would have meant."""
     winner = found.location
     others = [one for one in others if one not in found.shadowed]
     notes = [

@@ -37,7 +37,7 @@ _FILES_PER_WAIT = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignReport:
-    """What happened to one file; exactly one of ``signature`` and ``error`` is set.
+    """The outcome for one file; exactly one of ``signature`` and ``error`` is set.
 
     ``data`` are the bytes that were read, and signed unless there is an error.
     """
@@ -203,7 +203,7 @@ def require_writable(target: SignTarget) -> None:
 
 
 def _real_path(target: SignTarget) -> Path:
-    """Where the file is, all links followed, below the folder of its kind. Raises IntegrityError.
+    """The real path of the file, below the folder of its kind. Raises IntegrityError.
 
     The user's own space may lie behind links; in a project none is followed: see `Space.within`.
     """

@@ -42,7 +42,7 @@ class Exclusions:
     files: frozenset[str] = frozenset()
 
     def leave_out(self, path: Path, space: Space, kind: Kind) -> bool:
-        """Whether a file of a space is left out, for its name or for a folder that it is in."""
+        """True if a file of a space is left out, for its name or for a folder that it is in."""
         inside = path.relative_to(space.directory(kind)).parts[:-1]
         return path.name in self.files or not self.folders.isdisjoint(inside)
 
@@ -87,7 +87,7 @@ class SignTarget:
 
     @property
     def label(self) -> str:
-        """How reports name it."""
+        """The name of it in reports."""
         return str(self.ref) if self.ref else str(self.path)
 
     @property
@@ -185,7 +185,7 @@ def target_of_path(path: Path, spaces: Spaces) -> SignTarget:
 
 
 def _spellings(path: Path) -> tuple[Path, ...]:
-    """As it is typed, and with every link followed; one with ``..`` only as the system reads it."""
+    """The path as typed, and with its links followed; one with ``..`` as the system reads it."""
     absolute = path.absolute()
     try:
         real = absolute.resolve()
@@ -235,7 +235,7 @@ def _folder_error(named: str, pattern: str) -> InvalidRefError:
 
 @lru_cache(maxsize=256)
 def glob_matcher(pattern: str) -> Callable[[str], bool]:
-    """Whether an id is one that a pattern is for, see `targets_of_glob`."""
+    """True if an id is one that a pattern is for, see `targets_of_glob`."""
     segments = pattern.split("/") if "/" in pattern else ["**", pattern]
     if segments[-1] == "**":
         segments.append("*")  # what stands before is a folder, and not meant itself
@@ -244,7 +244,7 @@ def glob_matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def _matches(rules: Sequence[re.Pattern[str] | None], segments: Sequence[str]) -> bool:
-    """Whether the rules, None for any number of segments, use up all segments.
+    """True if the rules, None for any number of segments, use up all segments.
 
     Goes over the rules once, with every number of segments that may be used up by then.
     """

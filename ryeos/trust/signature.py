@@ -44,7 +44,7 @@ _SIGNATURE_WORDS = ("rye:signed:", "rye:validated:", "kiwi-mcp:signed:", "kiwi-m
 
 @dataclass(frozen=True, slots=True)
 class CommentForm:
-    """How a file type writes the line: comment prefix, comment end, place beside a shebang.
+    """The form of the line in a file type: comment prefix, comment end, place beside a shebang.
 
     ``is_added`` for a type that Rye does not know: what its language makes of a carriage return or
     of ``#!`` below the first line is not known either, so the one is refused, the other covered.
@@ -89,7 +89,7 @@ def form_of(file_type: "FileType") -> CommentForm:
 
 
 def detached_path(path: Path) -> Path:
-    """Where the signature of a file without comments lies: ``data.json`` -> ``data.json.sig``."""
+    """The path of a file's detached signature: ``data.json`` -> ``data.json.sig``."""
     return path.with_name(f"{path.name}.sig")
 
 
@@ -136,7 +136,7 @@ class Covers:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a signature is for: one item, named by the line below it, inside the covered text.
+    """The item that a signature is for, named by the line below it, inside the covered text.
 
     suffix   without its dot
     version  that of the header, ``""`` where it names none
@@ -166,7 +166,7 @@ class Identity:
         return f"{form.prefix}{self.core()}{form.end}\n"
 
     def is_for(self, other: "Identity") -> bool:
-        """Whether both name the same item, in whatever version."""
+        """True if both name the same item, in whatever version."""
         return (self.kind, self.id, self.suffix) == (other.kind, other.id, other.suffix)
 
 
@@ -187,12 +187,12 @@ class SignedText:
 
     @property
     def covered(self) -> str:
-        """What stands below the signature lines."""
+        """The text below the signature lines."""
         return self.identity_line + self.body
 
     @property
     def identity(self) -> Identity | None:
-        """What the identity line says; None without one."""
+        """The identity that the line names; None without one."""
         return parse_identity(self.identity_line)
 
 
@@ -215,7 +215,7 @@ def parse_identity(line: str) -> Identity | None:
 
 
 def _has_only(text: str, marks: str) -> bool:
-    """Whether a text has only ASCII letters, digits and these marks."""
+    """True if a text has only ASCII letters, digits and these marks."""
     bare = text.translate(dict.fromkeys(map(ord, marks)))
     return text.isascii() and (not bare or bare.isalnum())
 
@@ -251,7 +251,7 @@ def decode(data: bytes, where: str) -> str:
 
 
 def text_of(data: bytes, form: CommentForm, where: str) -> str:
-    """As `decode`, for a file whose line has this form. Raises SignatureFormatError."""
+    """Decode as `decode`, for a file whose line has this form. Raises SignatureFormatError."""
     if form.is_added and b"\r" in data:
         raise SignatureFormatError(
             where,
@@ -312,7 +312,7 @@ def content_hash(text: str) -> str:
 
 
 def needs_covers(kind: Kind, body: str) -> bool:
-    """Whether the first line alone would leave part of the text uncovered."""
+    """True if the first line alone would leave part of the text uncovered."""
     if kind is Kind.DIRECTIVE:
         return True
     return kind is Kind.KNOWLEDGE and body.startswith(_FRONT_MATTER)
@@ -404,7 +404,7 @@ def _take_identity(text: str, form: CommentForm, where: str) -> tuple[str, str]:
 
 
 def _starts_signed(text: str, form: CommentForm) -> bool:
-    """Whether a whole line with a signature's beginning comes first, as for `_take_signature`."""
+    """True if a whole line with a signature's beginning comes first, as for `_take_signature`."""
     shebang = _SHEBANG.match(text)
     start = shebang.end() if shebang else 0
     words = ("rye:signed:", "rye:covers:") if form is _MARKDOWN else ("rye:signed:",)

@@ -158,7 +158,7 @@ def own_key(context: Context) -> SigningKey:
 
 
 def agent_settings(directory: Path) -> Mapping[str, Any] | None:
-    """What says that an ssh-agent holds the key; None where a file does.
+    """The settings of a key that an ssh-agent holds; None where a file does.
 
     Raises RyeError `CONFIG_ERROR`.
     """

@@ -36,7 +36,7 @@ from ryeos.trust.verify import VerifiedItem
 FILE = "SKILL.md"
 MAX_BYTES = 16 * 1024 * 1024
 OWN_FOLDER = f"{AI_DIRECTORY}/skills"
-"""Where copies of skills are kept that lie outside of a space."""
+"""The folder for copies of skills that lie outside of a space."""
 OF_OTHER_PROGRAMS = frozenset({".git", ".DS_Store", "Thumbs.db", "desktop.ini"})
 """Names in a skill's folder that other programs write: no skill is signed with one of them."""
 _SEEMS_MANIFEST = pattern(r"(?i)<\s*(?:[^\s<>/:\"'=]{1,60}:)?skill(?![\w.:-])")

@@ -40,7 +40,7 @@ class FolderContents:
 
 
 def folder_contents(folder: Path, without: frozenset[str] = frozenset()) -> FolderContents:
-    """What a skill's folder holds, but for files and folders ``without`` names. Nothing is read.
+    """The files of a skill's folder, less those that ``without`` names. Reads none of them.
 
     Raises SkillFolderError for a link, for what is no regular file, for a name that no manifest
     can hold, for a folder that cannot be listed, and for more than `MAX_FILES` files.

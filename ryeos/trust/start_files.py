@@ -54,19 +54,19 @@ _MAX_LINKS = 40
 
 
 def is_environment(folder: str) -> bool:
-    """Whether a folder is a virtual environment, or a whole installation of Python."""
+    """True if a folder is a virtual environment, or a whole installation of Python."""
     if os.path.isfile(os.path.join(folder, "pyvenv.cfg")):
         return True
     return any(_pythons_in(os.path.join(folder, below)) for below in PROGRAM_FOLDERS)
 
 
 def is_runner(name: str) -> bool:
-    """Whether a program runs the files of others by its name, so that its package counts."""
+    """True if a program runs the files of others by its name, so that its package counts."""
     return os.path.splitext(name)[0] in RUNNERS
 
 
 def is_python(name: str) -> bool:
-    """Whether a program is a Python by its name."""
+    """True if a program is a Python by its name."""
     return _has_python_name(name) and not name.endswith(("-config", ".cfg", "._pth"))
 
 
@@ -108,7 +108,7 @@ def held_environment(
     digest: str,
     copy: Callable[[str, str, str], str],
 ) -> HeldEnvironment | None:
-    """What was compared of an environment, to start its ``program`` from it.
+    """The files of an environment that were compared, to start its ``program`` from them.
 
     ``copy`` gives what is started where that is not simply a link to the Python that the
     environment was made with, by the real path of the program when it was compared, the ``home`` of
@@ -473,7 +473,7 @@ class StartFiles:
         return os.path.relpath(path, self._project).replace(os.sep, "/")
 
     def is_own(self, path: str) -> bool:
-        """Whether a real path is in the project or in the environment."""
+        """True if a real path is in the project or in the environment."""
         return any(path == top or path.startswith(top + os.sep) for top in self.own)
 
     def _is_new(self, what: str) -> bool:
@@ -542,13 +542,13 @@ def _has_python_name(name: str) -> bool:
 
 
 def _affects_interpreter(name: str) -> bool:
-    """Whether a file beside an interpreter steers it, or is what its loader takes from there."""
+    """True if a file beside an interpreter steers it, or is what its loader takes from there."""
     small = name.lower()
     return small in _SETTINGS_BESIDE or small.endswith(("._pth", ".zip")) or _is_loaded(small)
 
 
 def _is_loaded(name: str) -> bool:
-    """Whether a file is a shared library, or the folder of those for one kind of processor."""
+    """True if a file is a shared library, or the folder of those for one kind of processor."""
     return name.endswith(_LIBRARIES) or ".so." in name or name == "glibc-hwcaps"
 
 

@@ -65,7 +65,7 @@ class Approvals:
         self._state: tuple[int, ...] = ()
 
     def is_approved(self, project: Path, digest: str) -> bool:
-        """Whether the user approved this key for this project. Raises RyeError `CONFIG_ERROR`."""
+        """True if the user approved this key for this project. Raises RyeError `CONFIG_ERROR`."""
         real = os.path.realpath(project)
         known = self._load().get(self._originals.get(real, real), [])
         return digest in known or digest[:FINGERPRINT_DIGITS] in known
@@ -190,7 +190,7 @@ class KeyDocument:
 
 
 def document_path(space: Space, fingerprint: str) -> Path:
-    """Where a space keeps the document of a key."""
+    """The path of the document of a key in a space."""
     return _document_in(space.ai, fingerprint)
 
 
@@ -298,7 +298,7 @@ def valid_owner(owner: str) -> None:
 
 
 def _needs_no_escape(text: str) -> bool:
-    """Whether a text between quotes is that text to every reader of TOML."""
+    """True if a text between quotes is that text to every reader of TOML."""
     return text.isprintable() and {'"', "\\"}.isdisjoint(text)
 
 
@@ -369,7 +369,7 @@ class TrustStore:
         return self._approvals.is_approved(space.base, document.digest)
 
     def _holds(self, document: KeyDocument, label: str, pending: frozenset[str]) -> bool:
-        """Whether the document's own signature, if it has one, leads to a key that counts.
+        """True if the document's own signature, if it has one, leads to a key that counts.
 
         A circle of documents that vouch for each other leads nowhere and is refused.
         """
@@ -404,12 +404,12 @@ class TrustStore:
 
 
 def has_expired(document: KeyDocument) -> bool:
-    """Whether a key that was replaced no longer counts: its last day, UTC, is over."""
+    """True if a key that was replaced no longer counts: its last day, UTC, is over."""
     return bool(document.valid_until) and utc_now().strftime("%Y-%m-%d") > document.valid_until
 
 
 def _lost_marks(space: Space, document: KeyDocument) -> bool:
-    """Whether marks may have been removed: from a document of a project, with its signature."""
+    """True if marks may have been removed: from a document of a project, with its signature."""
     return space.tier == PROJECT and document.signature is None
 
 

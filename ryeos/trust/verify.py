@@ -64,7 +64,7 @@ MAX_DETACHED_BYTES = 2048
 
 
 class Coverage(StrEnum):
-    """How much of the file the signature covers."""
+    """The part of the file that the signature covers."""
 
     FULL = "full"
     PARTIAL = "partial"
@@ -97,7 +97,7 @@ class Target:
 
     @property
     def sign_command(self) -> str:
-        """What a user types to sign this file."""
+        """The command that a user types to sign this file."""
         return f"rye sign {as_word(self.path)}"
 
     def identity(self, version: str = "") -> Identity | None:
@@ -185,14 +185,14 @@ class Verifier:
             return self._unverified(target, data)
 
     def key_counts(self, item: VerifiedItem) -> bool:
-        """Whether the key that an item was verified with still counts for its space."""
+        """True if the key that an item was verified with still counts for its space."""
         key, space = item.key, item.target.space
         if key is None or key.source.startswith(SYSTEM):
             return key is not None
         return self.trust.get_key(key.fingerprint, space.label) is not None
 
     def verify_unless_unsigned(self, target: Target) -> VerifiedItem:
-        """As `verify`, but an unsigned file comes back with ``verified`` false, and a warning.
+        """Verify as `verify`, but an unsigned file comes back ``verified`` false, with a warning.
 
         For configuration, which people edit by hand: unsigned is fine, tampered is not.
         """

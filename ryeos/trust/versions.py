@@ -90,7 +90,7 @@ class Edition:
 
     @property
     def goes_by_text(self) -> bool:
-        """Whether its text says what is older."""
+        """True if its text says what is older."""
         return self.is_module or _parse_version(self.version) is None
 
 

@@ -83,7 +83,7 @@ class AnswerStream(Protocol):
 
 
 class DialectModule(Protocol):
-    """What the module of a dialect has."""
+    """The names that the module of a dialect has."""
 
     PATH: str
     """Behind the base URL of a provider."""

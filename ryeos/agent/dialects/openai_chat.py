@@ -205,7 +205,7 @@ class _Calls:
         return None if begins or found.name != name else found
 
     def _is_whole(self, call: _Call) -> bool:
-        """Whether the arguments that came are an object."""
+        """True if the arguments that came are an object."""
         self._unread -= call.size
         return self._unread > 0 and call.size > 0 and parsed_object(call.arguments) is not None
 
@@ -387,7 +387,7 @@ class _Detail:
         self._rest: dict[str, Any] = {}
 
     def goes_on_with(self, part: Mapping[str, Any]) -> bool:
-        """Whether a part is of the same entry. What is encrypted comes whole."""
+        """True if a part is of the same entry. What is encrypted comes whole."""
         return part.get("type") != "reasoning.encrypted" and all(
             self._rest.get(key) == part.get(key) for key in ("type", "index")
         )

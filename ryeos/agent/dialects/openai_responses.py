@@ -132,7 +132,7 @@ def _is_reference(item: Mapping[str, Any]) -> bool:
 
 
 def _is_empty(item: Mapping[str, Any]) -> bool:
-    """Whether it is a message that says nothing."""
+    """True if it is a message that says nothing."""
     content = item.get("content")
     return item.get("type") == "message" and not (
         isinstance(content, list) and any(_says_something(one) for one in content)

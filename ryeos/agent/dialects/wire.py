@@ -25,7 +25,7 @@ MAX_STREAM_BYTES = 64 * 1024 * 1024
 
 
 NO_OUTPUT = "(no output)"
-"""What stands for an empty result: some providers refuse an empty text."""
+"""The text for an empty result: some providers refuse an empty text."""
 
 
 def body_bytes(parts: Mapping[str, object]) -> bytes:

@@ -35,7 +35,7 @@ _LEFT_SOME = (Status.ERROR, Status.KILLED)
 
 @dataclass(frozen=True, slots=True)
 class EndedThread:
-    """What became of a thread that was to be ended.
+    """The outcome for a thread that was to be ended.
 
     by_this           this call ended it
     orphan_processes  how many processes of it were still there without their runner; now ended

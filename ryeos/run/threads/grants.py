@@ -57,7 +57,7 @@ def write_grants(
 
 
 def read_grants(place: ThreadsPlace, seals: RunnerSeals, thread_id: str) -> Grants | None:
-    """What this user's run may call; None where nothing was recorded.
+    """The grants of this user's run; None where nothing was recorded.
 
     Raises ValueError with the reason for a file that this user's Rye has not written.
     """
@@ -80,7 +80,7 @@ def read_grants(place: ThreadsPlace, seals: RunnerSeals, thread_id: str) -> Gran
 
 
 def is_run_of_this_user(place: ThreadsPlace, seals: RunnerSeals, thread_id: str) -> bool:
-    """Whether the thread is a run of a graph that this user's Rye has begun."""
+    """True if the thread is a run of a graph that this user's Rye has begun."""
     try:
         return read_grants(place, seals, thread_id) is not None
     except (ValueError, LilluxError):

@@ -34,12 +34,12 @@ def short_thread_id(thread_id: str) -> str:
 
 
 def looks_like_thread_id(text: str) -> bool:
-    """Whether a text has a form that ids of runs have, the short one or the long one."""
+    """True if a text has a form that ids of runs have, the short one or the long one."""
     return is_short_thread_id(text) or _MADE_HERE.fullmatch(text) is not None
 
 
 def is_short_thread_id(text: str) -> bool:
-    """Whether a text is such a short form; no item has to have such an id."""
+    """True if a text is such a short form; no item has to have such an id."""
     return _SHORT.fullmatch(text) is not None
 
 

@@ -33,12 +33,12 @@ class ThreadLog:
         self.path = place.file(thread_id, LOG)
 
     def chunks(self) -> Iterator[bytes]:
-        """What is there now, nothing where there is no log. Raises FileSystemError."""
+        """The log as it is now, nothing where there is none. Raises FileSystemError."""
         with self._open_log() as descriptor:
             yield from _rest(descriptor)
 
     def follow(self, registry: ThreadRegistry) -> Iterator[bytes]:
-        """What is there and what comes, until the thread has ended. Raises as `chunks`."""
+        """The log as it is and as it grows, until the thread has ended. Raises as `chunks`."""
         from lillux.watch import await_status
 
         with self._open_log() as descriptor:

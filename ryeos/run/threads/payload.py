@@ -80,5 +80,5 @@ def parse_payload(data: bytes) -> Payload:
 
 
 def _thread_request(said: Mapping[str, Any]) -> ThreadRequest:
-    """How a directive is to be carried out. Raises KeyError, TypeError."""
+    """The thread that carries out a directive. Raises KeyError, TypeError."""
     return ThreadRequest(model=str(said.get("model", "")), limits=dict(said.get("limits") or {}))

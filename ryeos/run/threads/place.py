@@ -92,7 +92,7 @@ class ThreadsPlace:
 
 
 def threads_place(spaces: Spaces) -> ThreadsPlace:
-    """Where the threads of these spaces are kept."""
+    """The place of the threads of these spaces."""
     project = spaces.project
     if project is not None and is_directory(project.ai):
         return ThreadsPlace(project.ai, project.within)

@@ -174,7 +174,7 @@ class ThreadRegistry:
         return [thread_of(dict(zip(selected, row, strict=True))) for row in rows]
 
     def is_writable(self) -> bool:
-        """Whether what is found out can be kept there."""
+        """True if what is found out can be kept there."""
         folder, file = self.place.folder, self.place.registry
         return is_directory(folder) and os.access(folder, os.W_OK) and os.access(file, os.W_OK)
 

@@ -78,11 +78,11 @@ class RunnerSeals:
         return _code_over(self._key(), purpose, *values)
 
     def task_code(self, thread_id: str) -> str:
-        """What shows that a client learned of a thread: 128 bits in hex digits."""
+        """The code that shows that a client learned of a thread: 128 bits in hex digits."""
         return self.code(_TASK_PURPOSE, thread_id)[:TASK_CODE_CHARACTERS]
 
     def is_task_code(self, thread_id: str, code: str) -> bool:
-        """Whether this is `task_code` of a thread."""
+        """True if this is `task_code` of a thread."""
         from hmac import compare_digest
 
         key = self._known_key()
@@ -92,7 +92,7 @@ class RunnerSeals:
         )
 
     def is_code(self, code: str, purpose: str, *values: object) -> bool:
-        """Whether this user has made the code, over these very values."""
+        """True if this user has made the code, over these very values."""
         from hmac import compare_digest
 
         key = self._known_key()

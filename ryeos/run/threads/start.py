@@ -31,7 +31,7 @@ RUNNER_COMMAND = "_thread"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """How this program is started once more.
+    """The command that starts this program once more.
 
     argv   its words before the command
     flags  of every command, so that it sees the same spaces
@@ -107,7 +107,7 @@ def _new_thread(item_ref: str, parent_id: str | None, thread_id: str) -> Thread:
 
 
 class Owner(Enum):
-    """Who runs a tool in the background."""
+    """The owner of a background run: what runs the tool."""
 
     ENGINE = "engine"
     CALLEE = "callee"
@@ -184,7 +184,7 @@ def ended_envelope(thread: Thread) -> Mapping[str, Any]:
 
 
 def seconds_of(thread: Thread, clock: Clock = utc_now) -> float | None:
-    """How long a thread has run so far; None where its start cannot be read."""
+    """The seconds that a thread has run so far; None where its start cannot be read."""
     try:
         began = datetime.fromisoformat(thread.created_at or "")
         return round((clock() - began).total_seconds(), 1)

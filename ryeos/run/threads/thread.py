@@ -10,7 +10,7 @@ from lillux.watch import TERMINAL_STATUSES
 
 
 class Status(StrEnum):
-    """What has become of a thread."""
+    """The status of a thread."""
 
     CREATED = "created"
     RUNNING = "running"
@@ -31,7 +31,7 @@ TERMINAL = frozenset(Status(name) for name in TERMINAL_STATUSES)
 FOLLOWING: Mapping[Status, frozenset[Status]] = {
     status: frozenset() if status in TERMINAL else TERMINAL for status in Status
 } | {Status.CREATED: TERMINAL | {Status.RUNNING}}
-"""Which statuses may follow each."""
+"""The statuses that may follow each."""
 
 REOPENABLE = (Status.ERROR, Status.CANCELLED, Status.KILLED)
 """Statuses of a graph's run that can be resumed."""
@@ -82,12 +82,12 @@ class Thread:
 
     @property
     def has_ended(self) -> bool:
-        """Whether its status will not change any more."""
+        """True if its status will not change any more."""
         return self.status in TERMINAL
 
     @property
     def shown_state(self) -> str:
-        """What has become of it in one word, the same wherever it is shown.
+        """Its state in one word, the same wherever it is shown.
 
         Of a thread of an agent that is its state; one whose process died while it ran is
         interrupted. Of any other that is its status.
@@ -97,7 +97,7 @@ class Thread:
         return self.state or self.status
 
     def is_older(self, than_s: float) -> bool:
-        """Whether it was changed last before a time in seconds; not where no time is known."""
+        """True if it was changed last before a time in seconds; not where no time is known."""
         from datetime import datetime
 
         try:
