@@ -4,8 +4,10 @@ import os
 import re
 import signal
 import subprocess
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from sqlalchemy import func, select
@@ -462,6 +464,15 @@ def test_no_progress_is_shown_without_a_terminal(user: User) -> None:
     assert user.cli("remote", "push").stderr == ""
 
 
+@pytest.fixture
+def seen_folder() -> Iterator[Path]:
+    """A folder that a run sees, also where it is a user of its own."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
 SLOW = """\
 # version: 1.0.0
 # tool_type: bash
@@ -475,14 +486,14 @@ while ! [ -e "$GO" ]; do sleep 0.02; done
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the tool is for POSIX")
-def test_a_conflict_made_on_the_node_is_settled_here(user: User, tmp_path: Path) -> None:
-    user.write(".ai/tools/mine/slow.sh", SLOW.replace("$GO", str(tmp_path / "go")))
+def test_a_conflict_made_on_the_node_is_settled_here(user: User, seen_folder: Path) -> None:
+    user.write(".ai/tools/mine/slow.sh", SLOW.replace("$GO", str(seen_folder / "go")))
     user.write("src/a.txt", "base\n")
     user.cli.json("sign", "tool:mine/slow")
     thread = user.cli.json("remote", "execute", "mine/slow", "--async")["thread_id"]
     user.write("src/a.txt", "here\n")
     user.cli.json("remote", "push")
-    (tmp_path / "go").touch()
+    (seen_folder / "go").touch()
     wait_until(lambda: user.cli.json("remote", "thread", thread)["thread"]["state"] != "running")
 
     threads = user.cli("remote", "threads")
@@ -658,11 +669,11 @@ sys.exit(given.get("status", 0))
 
 
 @pytest.fixture
-def gate(user: User, tmp_path: Path) -> Path:
+def gate(user: User, seen_folder: Path) -> Path:
     """The tool ``mine/waiting`` runs until this file is there."""
     user.write(".ai/tools/mine/waiting.py", WAITING)
     user.cli.json("sign", "tool:mine/waiting")
-    return tmp_path / "gate"
+    return seen_folder / "gate"
 
 
 @THERE
@@ -792,8 +803,8 @@ class Followed:
         return self._process.wait(60)
 
 
-def test_a_run_with_a_target_is_shown_while_it_runs(user: User, tmp_path: Path) -> None:
-    followed = Followed(user, tmp_path)
+def test_a_run_with_a_target_is_shown_while_it_runs(user: User, seen_folder: Path) -> None:
+    followed = Followed(user, seen_folder)
 
     for number in range(4):
         seen = "".join(f"{one}\n" for one in range(number + 1))
@@ -804,8 +815,8 @@ def test_a_run_with_a_target_is_shown_while_it_runs(user: User, tmp_path: Path) 
     assert followed.written == "0\n1\n2\n3\nerror: mine/telling exited with code 5\n"
 
 
-def test_an_interrupt_ends_the_run_on_the_node(user: User, tmp_path: Path) -> None:
-    followed = Followed(user, tmp_path)
+def test_an_interrupt_ends_the_run_on_the_node(user: User, seen_folder: Path) -> None:
+    followed = Followed(user, seen_folder)
     wait_until(lambda: followed.written == "0\n")
 
     followed.interrupt()
@@ -859,7 +870,7 @@ def _count(database: Database) -> int:
 
 @pytest.mark.heavy
 def test_a_run_without_a_free_place_waits_there_and_is_answered(
-    tmp_path: Path, bundle: Space
+    tmp_path: Path, seen_folder: Path, bundle: Space
 ) -> None:
     environ = {"RYE_NODE_MAX_CONCURRENT": "1", "RYE_NODE_QUEUE_WAIT_S": "0"}
     with running_node(tmp_path / "narrow", environ=environ) as node:
@@ -867,7 +878,7 @@ def test_a_run_without_a_free_place_waits_there_and_is_answered(
         user.write(".ai/tools/mine/waiting.py", WAITING)
         user.write("src/a.txt", "a\n")
         user.cli.json("sign", "tool:mine/waiting")
-        gates = [tmp_path / "first", tmp_path / "second"]
+        gates = [seen_folder / "first", seen_folder / "second"]
         gates[1].touch()
         first = user.cli.json("remote", "execute", "mine/waiting", f"gate={gates[0]}", "--async")
         database = Database(node.settings.database_url)
