@@ -215,9 +215,11 @@ def erase_types(tree: ast.Module, kept: Collection[str] = ()) -> None:
     4. What is annotated as ``TypeAlias``, if only annotations have used it and it is not ``kept``
        for modules that are packed as they are written.
     5. Names from imports, where only 1 to 4 have used them, and ``from __future__``, which is
-       about annotations in all of our modules.
+       about annotations in all of our modules. A module with shapes keeps those of its fields:
+       `lillux.shapes` reads what the texts say.
     """
     before = names_in(tree) | {"annotations"}
+    of_fields = names_of_fields(tree) if has_shapes(tree) else set()
     aliases = [
         node.target.id
         for node in tree.body
@@ -240,8 +242,27 @@ def erase_types(tree: ast.Module, kept: Collection[str] = ()) -> None:
                 for node in tree.body
                 if not (isinstance(node, ast.Assign) and is_named(node.targets[0], alias))
             ]
-    erased = before - names_in(tree)
+    erased = before - names_in(tree) - of_fields
     replace_statements(tree, lambda statement: import_without(statement, erased))  # 5
+
+
+def has_shapes(tree: ast.Module) -> bool:
+    """True if a module has classes of which `lillux.shapes` makes shapes."""
+    return any(
+        isinstance(node, ast.ImportFrom) and node.module == "lillux.shapes" for node in tree.body
+    )
+
+
+def names_of_fields(tree: ast.Module) -> set[str]:
+    """The names in annotations of the fields of classes."""
+    fields = (
+        statement.annotation
+        for node in statements(tree)
+        if isinstance(node, ast.ClassDef)
+        for statement in node.body
+        if isinstance(statement, ast.AnnAssign)
+    )
+    return {name for annotation in fields for name in names_in_nodes(ast.walk(annotation))}
 
 
 def keep_texts_of_annotations(tree: ast.Module) -> None:

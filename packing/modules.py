@@ -45,7 +45,7 @@ FROM_SOURCE = frozenset(
     | {"ryeos.sync.garbage"}
     | {f"ryeos.app.{name}" for name in ("bundles", "imports", "published")}
     | {f"ryeos.app.{name}" for name in ("script_help", "server_pins", "server_tools", "servers")}
-    | {f"ryeos.app.thread_{name}" for name in ("answers", "calls", "models", "workspace")}
+    | {f"ryeos.app.thread_{name}" for name in ("answers", "calls", "models")}
     | {"ryeos.app.server_trials"}
     | {f"ryeos.cli.{name}" for name in ("bundle", "client_settings", "completion", "dev", "doctor")}
     | {f"ryeos.cli.{name}" for name in ("doctor_probes", "import_items", "init", "keys")}

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from math import isfinite
-from threading import Event, Lock, Thread
+from threading import Event, Lock, Thread, Timer
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
@@ -65,6 +65,7 @@ class ToolProgress:
         self._last_progress = -1.0
         self._reported_at = 0.0
         self._unreported: tuple[float, float | None, str] | None = None
+        self._later: Timer | None = None
         self._reports = False
         self._turns = self._parts = 0
         self._text = ""
@@ -77,8 +78,9 @@ class ToolProgress:
 
     def __exit__(self, *_: object) -> None:
         self._is_over.set()
-        if self._unreported:
-            self._tell(*self._unreported)
+        if self._later:
+            self._later.cancel()
+        self._tell_unreported()
 
     def feed(self, chunk: bytes) -> None:
         """The next bytes of standard error."""
@@ -139,9 +141,21 @@ class ToolProgress:
             words = one_line(message)[:MAX_MESSAGE_CHARACTERS]
             if monotonic() - self._reported_at < LEAST_APART_S and done != total:
                 self._unreported = done, total, words
+                if self._later is None:
+                    self._later = Timer(LEAST_APART_S, self._tell_unreported)
+                    self._later.daemon = True
+                    self._later.start()
                 return
             self._reported_at, self._unreported = monotonic(), None
-        self._tell(done, total, words)
+            self._tell(done, total, words)
+
+    def _tell_unreported(self) -> None:
+        """Pass on what came too soon: nothing may follow it for a while."""
+        with self._lock:
+            held, self._unreported, self._later = self._unreported, None, None
+            if held:
+                self._reported_at = monotonic()
+                self._tell(*held)
 
     def _beat(self) -> None:
         while not self._is_over.wait(HEARTBEAT_S):

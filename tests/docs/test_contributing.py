@@ -30,7 +30,7 @@ def test_every_name_that_it_says_is_in_a_file_is_there() -> None:
     ]
 
     assert ("TABLE", "ryeos/app/commands.py") in named
-    assert ("SEARCH", "ryeos/app/verbs.py") in named
+    assert ("SEARCH", "ryeos/app/parameters.py") in named
     missing = [(name, path) for name, path in named if not _defines(path, name)]
     assert missing == []
 

@@ -14,6 +14,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from packing.compile_modules import has_shapes
 from tests.support.built import BASE_PYTHON, ROOT, Machine, run
 from zipboot.importer import SOURCES
 
@@ -299,6 +300,36 @@ def test_every_module_inside_can_be_imported(machine: Machine, built_pyz: Path) 
 
     assert (ended.stderr, ended.returncode) == ("", 0)
     assert {"yaml.cyaml", "nacl.bindings", "ryeos.app.workspace"} <= set(ended.stdout.splitlines())
+
+
+READ_SHAPES = (
+    IMPORT_ALL
+    + """
+from typing import get_type_hints
+for name in os.environ["MODULES"].split():
+    for one in list(vars(sys.modules[name]).values()):
+        is_value = isinstance(one, type) and not issubclass(one, Exception)
+        if is_value and one.__module__ == name:
+            try:
+                get_type_hints(one, include_extras=True)
+            except NameError as error:
+                print(name, one.__name__, error, file=sys.stderr)
+"""
+)
+
+
+def test_the_types_of_shapes_are_inside(machine: Machine, built_pyz: Path) -> None:
+    names = [
+        path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+        for path in (ROOT / "ryeos").rglob("*.py")
+        if has_shapes(ast.parse(path.read_text("utf-8")))
+    ]
+    environ = machine.environ(PYZ=str(built_pyz), RYE_EXIT="normal", MODULES=" ".join(names))
+
+    ended = run([BASE_PYTHON, "-I", "-c", READ_SHAPES], environ=environ)
+
+    assert "ryeos.graph.run_objects" in names
+    assert (ended.stderr, ended.returncode) == ("", 0)
 
 
 def test_the_start_is_bytecode_for_the_oldest_python_that_has_code(built_pyz: Path) -> None:

@@ -67,7 +67,7 @@ def test_an_interrupted_command_answers_with_one_document_as_well(
     assert json.loads(ended.stdout)["code"] == "CANCELLED"
 
 
-@pytest.mark.parametrize("module", ["ryeos", "ryeos.cli.entry", "ryeos.app.commands"])
+@pytest.mark.parametrize("module", ["ryeos", "ryeos.cli.entry"])
 def test_an_interrupt_before_anything_has_begun_is_the_silent_end(
     module: str, machine: Machine, built_pyz: Path
 ) -> None:

@@ -153,7 +153,7 @@ def test_a_name_with_an_equals_sign_or_nul_is_dropped(tmp_path: Path) -> None:
     assert values.variables == {"F": "4"}
     assert values.warnings == (
         f"{tmp_path / '.env'}: A=B is not taken: {problem}",
-        f"{tmp_path / '.env'}: 'C\\x00D' is not taken: {problem}",
+        f"{tmp_path / '.env'}: C\\u0000D is not taken: {problem}",
         f"{tmp_path / '.env'}: E is not taken: its value contains NUL",
     )
 

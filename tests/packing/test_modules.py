@@ -420,6 +420,24 @@ def erased(source: str) -> str:
     return ast.unparse(tree)
 
 
+def test_a_module_with_shapes_keeps_the_types_of_its_fields() -> None:
+    source = """
+from typing import Annotated, Any
+from lillux.shapes import LEFT_OUT
+
+class Run:
+    error: Annotated[str, LEFT_OUT]
+
+def parse(text: Any) -> Run: ...
+"""
+
+    text = erased(source)
+
+    assert "from typing import Annotated\n" in text
+    assert "from lillux.shapes import LEFT_OUT" in text
+    assert "error: 'Annotated[str, LEFT_OUT]'" in text
+
+
 def test_code_of_ours_is_packed_without_types_and_without_imports_for_them() -> None:
     source = """
 from __future__ import annotations
