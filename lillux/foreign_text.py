@@ -1,7 +1,7 @@
 r"""Text of strangers as it may be shown: it ends no line, moves no cursor and hides nothing.
 
 What is not seen becomes an escape like ``\u202e`` and is never left out, so that a reader sees that
-something is there, and that no two texts look the same.
+something is there.
 A file of its own because every start imports it, and nothing with it.
 """
 

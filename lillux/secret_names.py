@@ -16,7 +16,7 @@ _NO_SECRET = pattern(
     r"(?i)(?<![a-z])(?:max|min|num|total|input|output|prompt|completion)[_-]?(?:[a-z]+[_-]?)?tokens"
     r"|tokeni[sz]|key(?:word|board)|(?<![a-z])author(?!i[sz])"
     r"|(?<![a-z])(?:public|sort|primary|foreign)[_ -]?key"
-    r"|^(?:(?:old)?pwd|xdg_session_\w+|desktop_session|gdmsession|sessionname)$"
+    r"|^(?:(?:old)?pwd|xdg_session_(?:class|desktop|id|path|type)|desktop_session|gdmsession|sessionname)$"
 )
 
 

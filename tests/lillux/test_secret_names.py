@@ -6,7 +6,7 @@ SECRET = """
 KEY key APIKEY api_key api-key apiKey x-goog-api-key AWS_ACCESS_KEY_ID KEYBOARD_TOKEN
 TOKEN MYTOKEN GitHubToken ADMIN_TOKENS PASSWORD dbPassword passwd PASSPHRASE MYSQL_PWD
 CREDENTIALS Authorization author_token authorised Set-Cookie bearer session_id SESSION
-signature SENTRY_DSN GITHUB_PAT --pat DATABASE_URL connectionString WEBHOOK jwt
+signature XDG_SESSION_COOKIE SENTRY_DSN GITHUB_PAT --pat DATABASE_URL connectionString WEBHOOK jwt
 """
 ORDINARY = """
 HOME PATH pattern COMPAT_MODE passage bypass monk max_tokens MAX_OUTPUT_TOKENS maxTokens

@@ -1,7 +1,6 @@
 """``rye threads branch``: a new thread from a turn of an old one, with a purse of its own."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,23 +8,9 @@ import pytest
 from ryeos.app.thread_workspace import ThreadWish
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import Kind, Reference
-from tests.support.agent_threads import carried_out, directive, echo, provider, threads
+from tests.support.agent_threads import carried_out, directive, threads
 from tests.support.model_server import ModelServer, calls, refused, words
 from tests.support.workspace import Workspace
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as running:
-        yield running
-
-
-@pytest.fixture
-def ready(workspace: Workspace, server: ModelServer) -> Workspace:
-    provider(workspace, server.url)
-    echo(workspace)
-    directive(workspace)
-    return workspace
 
 
 def ended(workspace: Workspace, server: ModelServer) -> str:

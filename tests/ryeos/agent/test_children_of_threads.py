@@ -1,7 +1,7 @@
 """Threads that start threads: all pay from one purse, and a kill changes nothing of that."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler
 from threading import Lock
 from typing import Any
@@ -25,12 +25,6 @@ CHILDREN = 20
 PRICED = (
     "{prices: {input: 1000, output: 5000}, context: 100000, max_output: 400, features: [tools]}"
 )
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as running:
-        yield running
 
 
 def family(workspace: Workspace, server: ModelServer, limits: str = "") -> None:

@@ -1,7 +1,5 @@
 """A full window is made shorter: by the model of the thread, or by one that `compact` names."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from ryeos.items.errors import RyeError
@@ -16,20 +14,6 @@ from tests.support.model_streams import (
 from tests.support.workspace import Workspace
 
 FULL = refused(400, {"error": {"code": "context_length_exceeded", "message": "too many tokens"}})
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as running:
-        yield running
-
-
-@pytest.fixture
-def ready(workspace: Workspace, server: ModelServer) -> Workspace:
-    provider(workspace, server.url)
-    echo(workspace)
-    directive(workspace)
-    return workspace
 
 
 def turns(count: int) -> list[Reply]:

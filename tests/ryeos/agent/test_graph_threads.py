@@ -1,7 +1,6 @@
 """A node of a graph has a model carry a directive out: ``thread: fork`` beside the item."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from ryeos.app.thread_workspace import ThreadWish
 from ryeos.items.errors import RyeError
 from ryeos.items.refs import Kind, Reference
 from ryeos.run.model import ExecutionResult
-from tests.support.agent_threads import directive, echo, provider, threads
+from tests.support.agent_threads import directive, threads
 from tests.support.model_server import ModelServer, calls, refused, words
 from tests.support.workspace import Workspace
 
@@ -45,20 +44,6 @@ config:
         spend: "${{state.spend}}"
 """
 ALL = '["rye.execute.*"]'
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as running:
-        yield running
-
-
-@pytest.fixture
-def ready(workspace: Workspace, server: ModelServer) -> Workspace:
-    provider(workspace, server.url)
-    echo(workspace)
-    directive(workspace)
-    return workspace
 
 
 def graph(workspace: Workspace, more: str = "", permissions: str = ALL) -> None:

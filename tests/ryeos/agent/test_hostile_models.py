@@ -30,12 +30,6 @@ PRICED = (
 
 
 @pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as running:
-        yield running
-
-
-@pytest.fixture
 def ready(workspace: Workspace, server: ModelServer) -> Workspace:
     """A workspace with a provider that is paid, a tool and a directive."""
     provider(workspace, server.url, model=PRICED)

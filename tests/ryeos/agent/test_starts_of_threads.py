@@ -17,7 +17,7 @@ from ryeos.items.errors import Answer, RyeError
 from ryeos.items.refs import Kind, Reference
 from ryeos.run.model import ExecutionRequest, ThreadRequest
 from ryeos.run.threads.start import Program
-from tests.support.agent_threads import directive, echo, provider, threads
+from tests.support.agent_threads import directive, provider, threads
 from tests.support.model_server import ModelServer, calls, words
 from tests.support.workspace import Workspace
 
@@ -45,14 +45,6 @@ config:
 def server() -> Iterator[ModelServer]:
     with ModelServer(always=words("done")) as running:
         yield running
-
-
-@pytest.fixture
-def ready(workspace: Workspace, server: ModelServer) -> Workspace:
-    provider(workspace, server.url)
-    echo(workspace)
-    directive(workspace)
-    return workspace
 
 
 def agent_yaml(workspace: Workspace, text: str) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,12 +23,6 @@ PRICED = "{prices: {input: 1000, output: 5000}, context: 8000, max_output: 1000,
 
 class KilledError(BaseException):
     """As a kill: nothing of ours runs after it."""
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as running:
-        yield running
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """A directive is carried out by a model that a server of the test plays."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -21,21 +21,6 @@ from tests.support.model_server import ModelServer, calls, events, refused, word
 from tests.support.workspace import Workspace
 
 OUTPUTS = '<outputs><output name="sum" type="integer" required="true">Sum</output></outputs>'
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as running:
-        yield running
-
-
-@pytest.fixture
-def ready(workspace: Workspace, server: ModelServer) -> Workspace:
-    """A workspace with the provider, a tool and a directive."""
-    provider(workspace, server.url)
-    echo(workspace)
-    directive(workspace)
-    return workspace
 
 
 def journal_of(workspace: Workspace, answer: Answer) -> list[tuple[str, dict[str, Any]]]:

@@ -34,14 +34,6 @@ def server(over: Event) -> Iterator[ModelServer]:
         over.set()
 
 
-@pytest.fixture
-def ready(workspace: Workspace, server: ModelServer) -> Workspace:
-    provider(workspace, server.url)
-    echo(workspace)
-    directive(workspace)
-    return workspace
-
-
 def held(over: Event) -> Reply:
     """Half a sentence, and then nothing until the test is over."""
 

@@ -1,6 +1,5 @@
 """A thread leaves a page that people read, which gives no rights and hides no secrets in it."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,24 +10,10 @@ from ryeos.app.search import search
 from ryeos.app.thread_log import Following
 from ryeos.items.errors import ItemNotFoundError, RyeError
 from ryeos.items.refs import ItemRef
-from tests.support.agent_threads import carried_out, directive, echo, provider, threads
+from tests.support.agent_threads import carried_out, provider, threads
 from tests.support.command_line import CommandLine
 from tests.support.model_server import ModelServer, calls, words
 from tests.support.workspace import Workspace
-
-
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer() as running:
-        yield running
-
-
-@pytest.fixture
-def ready(workspace: Workspace, server: ModelServer) -> Workspace:
-    provider(workspace, server.url)
-    echo(workspace)
-    directive(workspace)
-    return workspace
 
 
 def left_by(workspace: Workspace) -> str:
