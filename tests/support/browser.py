@@ -29,12 +29,29 @@ class WebDriverError(Exception):
     """The driver refused; its own words."""
 
 
+class StaleElementError(WebDriverError):
+    """The page has replaced the element since it was found."""
+
+
 @dataclass(frozen=True, slots=True)
 class Element:
-    """An element of the page that is shown."""
+    """An element of the page that is shown.
+
+    ``search`` is how it was found alone: a page that renews itself may have replaced it before it
+    is read, and then it is found again.
+    """
 
     browser: "Browser"
     reference: str
+    search: Mapping[str, str] | None = None
+
+    def _read(self, what: str) -> Any:  # noqa: ANN401 - any JSON
+        try:
+            return self.browser.command("GET", f"/element/{self.reference}/{what}")
+        except StaleElementError:
+            if self.search is None:
+                raise
+            return self.browser.found(self.search)._read(what)
 
     def click(self) -> None:
         """Press it as a mouse does; it has to be visible."""
@@ -46,25 +63,23 @@ class Element:
 
     def attribute(self, name: str) -> str | None:
         """An attribute of it."""
-        value: str | None = self.browser.command(
-            "GET", f"/element/{self.reference}/attribute/{name}"
-        )
+        value: str | None = self._read(f"attribute/{name}")
         return value
 
     @property
     def text(self) -> str:
         """Its text as a person sees it."""
-        return str(self.browser.command("GET", f"/element/{self.reference}/text"))
+        return str(self._read("text"))
 
     @property
     def role(self) -> str:
         """Its role for a screen reader."""
-        return str(self.browser.command("GET", f"/element/{self.reference}/computedrole"))
+        return str(self._read("computedrole"))
 
     @property
     def label(self) -> str:
         """Its accessible name."""
-        return str(self.browser.command("GET", f"/element/{self.reference}/computedlabel"))
+        return str(self._read("computedlabel"))
 
 
 class Browser:
@@ -104,13 +119,16 @@ class Browser:
 
     def find(self, css: str) -> Element:
         """The first element that the selector names, once there is one."""
-        found = self.command("POST", "/element", {"using": "css selector", "value": css})
-        return Element(self, found[_ELEMENT])
+        return self.found({"using": "css selector", "value": css})
 
     def find_xpath(self, path: str) -> Element:
         """As `find`, by the text of an element for example."""
-        found = self.command("POST", "/element", {"using": "xpath", "value": path})
-        return Element(self, found[_ELEMENT])
+        return self.found({"using": "xpath", "value": path})
+
+    def found(self, search: Mapping[str, str]) -> Element:
+        """The first element that a search of WebDriver finds, once there is one."""
+        answer = self.command("POST", "/element", dict(search))
+        return Element(self, answer[_ELEMENT], search)
 
     def all(self, css: str) -> list[Element]:
         """Every element that the selector names, at least one."""
@@ -194,7 +212,9 @@ class Browser:
         finally:
             connection.close()
         if isinstance(answer, dict) and "error" in answer:
-            raise WebDriverError(f"{method} {path}: {answer['error']}: {answer['message']}")
+            is_stale = answer["error"] == "stale element reference"
+            kind = StaleElementError if is_stale else WebDriverError
+            raise kind(f"{method} {path}: {answer['error']}: {answer['message']}")
         return answer
 
 
