@@ -134,7 +134,7 @@ def test_the_file_for_every_platform_has_its_compiled_modules_and_is_not_too_lar
     assert files.count("_sodium.pyd") == 1
     # Here macOS has the same names for both of its processors.
     assert len(compiled) == (len(PLATFORMS) - 1) * len(MINORS)
-    assert pyz.stat().st_size < 16_500_000
+    assert pyz.stat().st_size < 16_800_000
     assert machine.ask("run", "rye/bash/bash", "command=echo hi") == "hi\n"
 
 
